@@ -1,0 +1,172 @@
+"""The plan: what was decided for a spec, and why. Preview shows it and Start runs it, byte for byte."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Literal
+
+from pydantic import JsonValue
+
+from zeroboard.contract.base import Record
+from zeroboard.contract.problems import Problem, errors
+from zeroboard.contract.spec import MethodKind, Offload, Schedule, Stage
+from zeroboard.files import sha256_text
+
+Device = Literal["cpu", "cuda"]
+Backend = Literal["gloo", "nccl"]
+Dtype = Literal["bf16", "fp16", "fp32"]
+
+DTYPE_BYTES: dict[Dtype, int] = {"bf16": 2, "fp16": 2, "fp32": 4}
+
+
+class Batch(Record):
+    """micro × accumulation × ranks = global, in samples."""
+
+    micro: int
+    accumulation: int
+    gpus: int
+    """Ranks: one a GPU, or processes on the CPU."""
+
+    @property
+    def total(self) -> int:
+        return self.micro * self.accumulation * self.gpus
+
+
+class Decision(Record):
+    """An automatic choice, with its reason; shown to the user."""
+
+    field: str
+    value: JsonValue
+    says: str
+    """Key of the sentence of the reason."""
+    params: dict[str, str | int | float | bool | None] = {}
+
+
+class ModelFacts(Record):
+    """A model as its `config.json` and safetensors headers tell it; None: not known yet."""
+
+    path: str
+    """The folder (absolute)."""
+    name: str
+    architecture: str | None = None
+    model_type: str | None = None
+    parameters: int | None = None
+    """Elements, tied weights counted once."""
+    dtype: str | None = None
+    context_length: int | None = None
+    vocabulary: int | None = None
+    layers: int | None = None
+    hidden: int | None = None
+    has_template: bool | None = None
+    licence: str | None = None
+    size: int | None = None
+    """Bytes of the weight files."""
+    remote_code: bool = False
+    prepared: bool = True
+    """False: bundled, and still to be converted by the first start."""
+    linear_shapes: dict[str, tuple[int, int]] = {}
+    """Name of each linear layer's weight inside the blocks → (out, in); what LoRA's `all-linear` aims at."""
+
+
+class TokenFacts(Record):
+    """What tokenising the data gave; the plan takes it as a value."""
+
+    key: str
+    """Content hash: data, model's tokenizer and template, maximum length. The folder's name in `cache/tokens/`."""
+    rows: int
+    """Samples that are trained on."""
+    tokens: int
+    learned: int
+    """Tokens with a loss: the assistant's answers and their end token."""
+    longest: int
+    """Before cutting, in tokens."""
+    truncated: int
+    end_token_lost: int
+    without_trainable: int
+    """Rows left out because nothing in them is learned."""
+    template: Literal["model", "chatml"]
+
+
+class Promise(Record):
+    """Bytes that a stage promises to hold on each rank, outside of computing; see `zero/promise`."""
+
+    parameter_bytes: int
+    gradient_bytes: int
+    optimizer_bytes: int
+    offloaded_bytes: int
+    """Of the above, those that lie in the host's memory instead of the GPU's."""
+
+
+class Resolved(Record):
+    """What the engine needs to know beyond the spec; every value decided, none left open."""
+
+    device: Device
+    backend: Backend
+    dtype: Dtype
+    """Type of the computation (and of the model's weights)."""
+    stage: Stage
+    offload: Offload
+    method: MethodKind
+    schedule: Schedule
+    batch: Batch
+    model_path: str
+    """Absolute folder."""
+    model_name: str
+    """As the user named it; prepared by the first start where it is a bundled one."""
+    data_path: str
+    """Absolute file."""
+    data_format: str
+    tokens_key: str
+    """Where the tokens lie or will lie, under `cache/tokens/`."""
+    steps: int | None
+    """Optimizer steps; None: unknown until tokenised."""
+    save_every: int | None
+    deepspeed_config: str | None
+    """Name of the DeepSpeed file in the run's folder; None for stage none."""
+    gpus: tuple[str, ...] = ()
+    """UUIDs, in rank order; empty on the CPU."""
+    threads: int
+    """CPU threads a rank."""
+
+
+class Plan(Record):
+    """Everything that Start would do."""
+
+    run_id: str | None = None
+    """None while nothing was written."""
+    folder: str | None = None
+    argv: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    """What is set for the launcher; a secret appears as `<set>`."""
+    scrubbed: tuple[str, ...] = ()
+    """Inherited variables that are taken away."""
+    files: dict[str, str] = {}
+    """Name in the run's folder → content."""
+    files_hash: str = ""
+    """SHA-256 over names and contents of `files`."""
+    batch: Batch
+    resolved: Resolved | None = None
+    """None where errors stand in the way."""
+    model: ModelFacts | None = None
+    tokens: TokenFacts | None = None
+    promise: Promise | None = None
+    """None where the model's shapes are not known yet."""
+    decisions: tuple[Decision, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        return not errors(self.problems)
+
+
+def hash_files(files: dict[str, str]) -> str:
+    """One hash for a set of files: of the sorted list of (name, hash of content)."""
+    return sha256_text(json.dumps(sorted((name, sha256_text(content)) for name, content in files.items())))
+
+
+def plan_json(plan: Plan) -> dict[str, Any]:
+    """The plan as it is written and printed; the batch with its product named `global`."""
+    value = plan.model_dump(mode="json")
+    value["batch"]["global"] = plan.batch.total
+    value["forecast"] = None
+    return value

@@ -1,0 +1,136 @@
+"""Reports: measured proof, data, verification, doctor. All frozen, all written whole."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import JsonValue
+
+from zeroboard.contract.base import Record
+from zeroboard.contract.host import HostFacts
+from zeroboard.contract.plan import Promise
+from zeroboard.contract.problems import Scalar, Severity
+
+Verdict = Literal["pass", "warn", "fail"]
+CheckVerdict = Literal["pass", "warn", "fail", "skip"]
+
+CHECK_NAMES = (
+    "complete", "header", "size", "index", "shards", "shapes", "keys", "finite", "trained", "base", "tokenizer",
+    "template", "config", "dtype", "unsafe-files", "partition", "load", "effect",
+)  # fmt: skip
+"""Names of the checks of a verification, in the order in which they are shown."""
+
+
+class RankProof(Record):
+    """What one rank really holds after its first optimizer step. Bytes."""
+
+    rank: int
+    host: str
+    device: str
+    """`cpu`, or a GPU's UUID."""
+    pid: int
+    engine: str
+    """What the engine calls itself: `deepspeed`, or `ddp`."""
+    stage: int
+    """As the engine itself reports it; 0 for plain data parallel."""
+    parameter_bytes: int
+    gradient_bytes: int | None
+    """None where it cannot be read after the step (released or reused by the engine)."""
+    optimizer_bytes: int
+    offloaded_bytes: int
+    """Of these, held in the host's memory by offload."""
+    peak_memory_bytes: int | None = None
+    """GPU: the allocator's peak; CPU: the process's largest resident size."""
+
+
+ProofVerdict = Literal["in effect", "partly", "not in effect"]
+
+
+class Proof(Record):
+    """Measured per rank against what the stage promises."""
+
+    ranks: tuple[RankProof, ...]
+    expected: Promise | None
+    verdict: ProofVerdict
+    says: str
+    """Key of the sentence of the reason."""
+    params: dict[str, Scalar] = {}
+
+
+class Check(Record):
+    """One check of a verification."""
+
+    name: str
+    verdict: CheckVerdict
+    says: str
+    """Key of the sentence of the detail; it names the culprit."""
+    params: dict[str, Scalar] = {}
+
+
+Kind = Literal["lora-adapter", "full-model", "zero-checkpoint", "fsdp-checkpoint", "unknown"]
+
+
+class VerifyReport(Record):
+    """What is in a folder, and is it sound."""
+
+    path: str
+    kind: Kind
+    verdict: Verdict
+    checks: tuple[Check, ...]
+    facts: dict[str, JsonValue] = {}
+
+
+def overall(checks: tuple[Check, ...]) -> Verdict:
+    """The worst of the checks; a skipped one says nothing."""
+    verdicts = {c.verdict for c in checks}
+    return "fail" if "fail" in verdicts else "warn" if "warn" in verdicts else "pass"
+
+
+class DataProblem(Record):
+    """One kind of problem in a data file, with where it occurs."""
+
+    code: str
+    severity: Severity
+    count: int
+    rows: tuple[int, ...] = ()
+    """First 20 record numbers, from 1."""
+    says: str | None = None
+    params: dict[str, Scalar] = {}
+
+    @property
+    def message_key(self) -> str:
+        return self.says or f"data.{self.code}"
+
+
+class DataReport(Record):
+    """A data file, judged."""
+
+    path: str
+    format: Literal["alpaca", "sharegpt", "messages", "prompt-completion", "text", "preference", "unknown"]
+    encoding: str
+    total: int
+    usable: int
+    refused: int
+    changed: int
+    problems: tuple[DataProblem, ...] = ()
+
+
+class DoctorCheck(Record):
+    """One line of `zeroboard doctor`."""
+
+    name: str
+    verdict: CheckVerdict
+    says: str
+    params: dict[str, Scalar] = {}
+
+    @property
+    def remedy_key(self) -> str:
+        return f"{self.says}.remedy"
+
+
+class DoctorReport(Record):
+    """What this machine has."""
+
+    verdict: Verdict
+    checks: tuple[DoctorCheck, ...]
+    host: HostFacts

@@ -1,0 +1,140 @@
+"""Requests: what is asked of a run (a file in `requests/`) and of the engine's short verbs.
+
+A short verb is `python -m zeroboard.engine <verb>`: it reads one request (a line of JSON) from standard input, writes
+`Progress` lines and last one `Answer` line to standard output (nothing else there), its log to standard error, and
+exits 0. Chat stays: see `ChatAsk`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue, TypeAdapter
+
+from zeroboard.contract.base import Record
+from zeroboard.contract.problems import Problem, Scalar
+
+
+class StopRequest(Record):
+    """`requests/stop.json`: leave at the next step."""
+
+    discard: bool = False
+    time: float
+
+
+class ConvertRequest(Record):
+    """Verb `convert`: prepare a bundled model as safetensors."""
+
+    name: str
+    target: str
+    """The folder in `cache/models/`, absolute; appears whole or not at all."""
+
+
+class TokeniseRequest(Record):
+    """Verb `tokenise`: render, tokenise and mask a data file. Answer: `TokenFacts`."""
+
+    data_path: str
+    model_path: str
+    max_length: int
+    target: str
+    """The folder in `cache/tokens/`, absolute; appears whole or not at all."""
+    trust_remote_code: bool = False
+
+
+class VerifyRequest(Record):
+    """Verb `verify`: files, then reload in this fresh process. Answer: `VerifyReport`."""
+
+    path: str
+    base: str | None = None
+    load: bool = True
+
+
+class ChatOpen(Record):
+    """Verb `chat`, first line of standard input: which model to hold."""
+
+    path: str
+    base: str | None = None
+    trust_remote_code: bool = False
+
+
+class Message(Record):
+    """One turn."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+class ChatAsk(Record):
+    """Verb `chat`, each further line: a question."""
+
+    id: str
+    messages: tuple[Message, ...]
+    compare: bool = False
+    """Answer with the base first, then with the tuned model."""
+    max_new_tokens: int = 256
+    temperature: float = 0.0
+    """0: the most likely token each time."""
+    top_p: float = 1.0
+    seed: int = 0
+
+
+class Progress(Record):
+    """A line of a verb on its way."""
+
+    kind: Literal["progress"] = "progress"
+    phase: str
+    done: float | None = None
+    says: str | None = None
+    params: dict[str, Scalar] = {}
+
+
+class Answer(Record):
+    """The last line of a verb: what came out, or the problems that stood in the way."""
+
+    kind: Literal["answer"] = "answer"
+    value: JsonValue = None
+    problems: tuple[Problem, ...] = ()
+
+
+class ChatReady(Record):
+    """The model is loaded."""
+
+    kind: Literal["ready"] = "ready"
+    adapter: bool
+    """There is an adapter, so base and tuned can be told apart."""
+    device: str
+    template: Literal["model", "chatml"]
+
+
+class ChatToken(Record):
+    """A piece of an answer."""
+
+    kind: Literal["token"] = "token"
+    id: str
+    which: Literal["base", "tuned"]
+    text: str
+
+
+class ChatDone(Record):
+    """An answer is whole."""
+
+    kind: Literal["done"] = "done"
+    id: str
+    which: Literal["base", "tuned"]
+    tokens: int
+    seconds: float
+    end: Literal["end-token", "length", "stopped"]
+
+
+class ChatFailed(Record):
+    """The question could not be answered; the model stays loaded."""
+
+    kind: Literal["failed"] = "failed"
+    id: str
+    says: str
+    params: dict[str, Scalar] = {}
+
+
+VerbLine = Annotated[Progress | Answer | ChatReady | ChatToken | ChatDone | ChatFailed, Field(discriminator="kind")]
+VERB_LINE: TypeAdapter[VerbLine] = TypeAdapter(VerbLine)
+"""Reads a line of a verb's standard output."""

@@ -1,0 +1,204 @@
+"""The run's specification: what the user asked. Its Field metadata is the one table of fields.
+
+Defaults, bounds, units, what is advanced and the keys of labels and hints live here and nowhere else: the form,
+`--set`, the documentation and the translation test read them through `fields()`.
+
+Labels and hints are sentences `field.<dotted key>.label` and `field.<dotted key>.hint` of the language files; those of
+a choice are `field.<dotted key>.choice.<value>`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import BeforeValidator, Field
+from pydantic.fields import FieldInfo
+
+from zeroboard.contract.base import Part
+
+Stage = Literal["none", "1", "2", "3"]
+Offload = Literal["none", "optimizer", "all"]
+MethodKind = Literal["lora", "full"]
+Precision = Literal["auto", "bf16", "fp16", "fp32"]
+Schedule = Literal["linear", "cosine", "constant"]
+
+
+def _as_word(value: object) -> object:
+    """YAML reads `stage: 2` as a number; the choices are words."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def option(default: Any = ..., /, *, unit: str | None = None, advanced: bool = False, **bounds: Any) -> Any:
+    """A field of the spec with what the table of fields wants to know about it."""
+    return Field(default, json_schema_extra={"unit": unit, "advanced": advanced}, **bounds)
+
+
+class ModelSpec(Part):
+    """Which model is trained."""
+
+    path: str = option(min_length=1)
+    """The name of a bundled model, or a local folder. A local folder is never looked up on a hub."""
+    trust_remote_code: bool = option(False, advanced=True)
+    """Run Python code that comes with the model. Off unless asked for this model."""
+
+
+class DataSpec(Part):
+    """What it learns from."""
+
+    path: str = option(min_length=1)
+    """The name of a bundled data set, or a local JSON / JSONL file."""
+    max_length: int = option(1024, unit="tokens", ge=8, le=1_048_576)
+    """Longer conversations are cut to this many tokens."""
+
+
+class MethodSpec(Part):
+    """How it is trained: a few new parameters (LoRA) or all of them."""
+
+    kind: MethodKind = option("lora")
+    rank: int = option(8, ge=1, le=1024)
+    """LoRA: the inner size of each pair of matrices."""
+    alpha: int = option(16, ge=1, le=4096)
+    """LoRA: the update is scaled by alpha / rank."""
+    dropout: float = option(0.0, ge=0.0, lt=1.0, advanced=True)
+    """LoRA: share of the adapter's inputs that is dropped while training."""
+    targets: str = option("all-linear", min_length=1, advanced=True)
+    """LoRA: `all-linear`, or names of linear layers with commas (`q_proj,v_proj`)."""
+
+
+class TrainSpec(Part):
+    """The hyperparameters."""
+
+    learning_rate: float = option(2e-4, gt=0.0, le=10.0)
+    epochs: float = option(3.0, gt=0.0, le=10_000.0)
+    """How many times the data is gone through."""
+    max_steps: int | None = option(None, unit="steps", ge=1, advanced=True)
+    """Ends after so many optimizer steps, whatever the epochs say."""
+    micro_batch: int = option(2, unit="samples", ge=1, le=4096)
+    """Samples that one GPU takes at a time."""
+    accumulation: int = option(4, unit="passes", ge=1, le=65_536)
+    """Passes before each optimizer step."""
+    schedule: Schedule = option("cosine")
+    warmup_ratio: float = option(0.03, ge=0.0, lt=1.0, advanced=True)
+    """Share of the steps in which the learning rate rises to its full value."""
+    weight_decay: float = option(0.0, ge=0.0, le=1.0, advanced=True)
+    max_grad_norm: float = option(1.0, ge=0.0, le=1000.0, advanced=True)
+    """Gradients are clipped to this norm; 0 is off."""
+    precision: Precision = option("auto")
+    activation_checkpointing: bool = option(False)
+    """Keeps only each layer's input and computes the rest again: less memory, about a third slower."""
+    save_every: int | None = option(None, unit="steps", ge=1)
+    """Writes a checkpoint every so many steps; empty: only the result at the end."""
+    keep_checkpoints: int = option(2, ge=1, le=1000, advanced=True)
+    """How many checkpoints are kept; older ones are deleted."""
+    log_every: int = option(1, unit="steps", ge=1, le=10_000, advanced=True)
+    seed: int = option(42, ge=0, le=2**32 - 1, advanced=True)
+
+
+class ZeroSpec(Part):
+    """What is sharded over the GPUs, and what is kept in the host's memory."""
+
+    stage: Annotated[Stage, BeforeValidator(_as_word)] = option("none")
+    offload: Offload = option("none")
+    overlap_comm: bool = option(False, advanced=True)
+    """Communicate while computing: faster on some networks, takes memory for buckets."""
+    bucket_size: int | None = option(None, unit="elements", ge=1, le=10**12, advanced=True)
+    """Elements (not bytes) that are reduced or gathered at a time; empty: chosen for the model."""
+    gather_on_save: bool = option(True, advanced=True)
+    """Stage 3: gathers the 16-bit weights when the model is saved. Off, the result has to be consolidated."""
+
+
+class DeviceSpec(Part):
+    """Where it runs."""
+
+    count: int | None = option(None, ge=1, le=4096)
+    """How many ranks; empty: every free GPU, or two processes on the CPU."""
+    gpus: tuple[str, ...] = option((), advanced=True)
+    """UUIDs of the GPUs to use; empty: the first `count`."""
+
+
+class RunSpec(Part):
+    """Everything that a user asks of a run."""
+
+    name: str = option("", max_length=80)
+    """A name for people; the id is made by ZeroBoard."""
+    model: ModelSpec
+    data: DataSpec
+    method: MethodSpec = MethodSpec()
+    train: TrainSpec = TrainSpec()
+    zero: ZeroSpec = ZeroSpec()
+    devices: DeviceSpec = DeviceSpec()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldFacts:
+    """One line of the table of fields."""
+
+    key: str
+    """Dotted: `zero.stage`."""
+    kind: Literal["choice", "text", "integer", "number", "switch", "list"]
+    default: Any
+    """`...` where the field is required."""
+    optional: bool
+    """May be empty (None)."""
+    choices: tuple[str, ...]
+    ge: float | None
+    gt: float | None
+    le: float | None
+    lt: float | None
+    unit: str | None
+    advanced: bool
+    doc: str
+
+
+_KINDS: dict[type, Literal["text", "integer", "number", "switch"]] = {
+    bool: "switch",
+    int: "integer",
+    float: "number",
+    str: "text",
+}
+
+
+def fields() -> tuple[FieldFacts, ...]:
+    """The table of fields, in the order of the form."""
+    return tuple(_walk(RunSpec, ""))
+
+
+def _walk(model: type[Part], prefix: str) -> Iterator[FieldFacts]:
+    for name, info in model.model_fields.items():
+        kind = info.annotation
+        if isinstance(kind, type) and issubclass(kind, Part):
+            yield from _walk(kind, f"{prefix}{name}.")
+        else:
+            yield _facts(f"{prefix}{name}", info)
+
+
+def _facts(key: str, info: FieldInfo) -> FieldFacts:
+    kind: Any = info.annotation
+    arms = get_args(kind)
+    optional = type(None) in arms
+    if optional:
+        kind = next(arm for arm in arms if arm is not type(None))
+    choices = tuple(str(c) for c in get_args(kind)) if get_origin(kind) is Literal else ()
+    bounds: dict[str, float] = {}
+    for rule in info.metadata:
+        for cls, name in ((Ge, "ge"), (Gt, "gt"), (Le, "le"), (Lt, "lt")):
+            if isinstance(rule, cls):
+                bounds[name] = getattr(rule, name)
+    extra: Mapping[str, Any] = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
+    return FieldFacts(
+        key=key,
+        kind="choice" if choices else "list" if get_origin(kind) is tuple else _KINDS[kind],
+        default=... if info.is_required() else info.get_default(),
+        optional=optional,
+        choices=choices,
+        ge=bounds.get("ge"),
+        gt=bounds.get("gt"),
+        le=bounds.get("le"),
+        lt=bounds.get("lt"),
+        unit=extra.get("unit"),
+        advanced=bool(extra.get("advanced")),
+        doc=info.description or "",
+    )

@@ -1,0 +1,117 @@
+"""Reading and writing files so that nothing is ever half there.
+
+Whole files are written beside their place, synced and renamed. Streams of lines are appended with one `write`
+a line; their readers keep an offset and leave an unfinished last line for the next time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from zeroboard.errors import BrokenFile
+
+READ_LIMIT = 8 << 20
+"""Most bytes that one look at a stream returns; what is left comes with the next look."""
+
+
+def write_atomic(path: Path, content: str | bytes) -> None:
+    """Write the whole file or nothing: temporary file in the same folder, fsync, rename. Makes the folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = content.encode("utf-8") if isinstance(content, str) else content
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename in this folder survive a power cut."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def append_line(path: Path, line: str) -> None:
+    """Append one line with a single write, so that several writers never mix within a line."""
+    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        data = line.encode("utf-8") + b"\n"
+        while data:  # a regular file takes it in one write; a full disk raises
+            data = data[os.write(handle, data) :]
+    finally:
+        os.close(handle)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lines:
+    """What a look at a growing file found."""
+
+    lines: tuple[str, ...]
+    offset: int
+    """Where the next look begins, in bytes."""
+    restarted: bool = False
+    """The file is shorter than the last offset: it was replaced, and was read from its start."""
+
+
+def read_lines(path: Path, offset: int = 0, limit: int = READ_LIMIT) -> Lines:
+    """The whole lines between `offset` and the end of the file, at most about `limit` bytes of them.
+
+    An unfinished last line stays for the next look. Bytes that are no UTF-8 become replacement characters. A missing
+    file has no lines. A single line longer than `limit` is read whole.
+    """
+    try:
+        size = path.stat().st_size
+    except FileNotFoundError:
+        return Lines(lines=(), offset=0, restarted=offset > 0)
+    restarted = size < offset
+    start = 0 if restarted else offset
+    if size == start:
+        return Lines(lines=(), offset=start, restarted=restarted)
+    with path.open("rb") as stream:
+        stream.seek(start)
+        data = stream.read(limit)
+        if b"\n" not in data and len(data) == limit:
+            data += stream.readline()
+    end = data.rfind(b"\n") + 1
+    text = data[:end].decode("utf-8", errors="replace")
+    lines = tuple(text.split("\n")[:-1]) if end else ()
+    return Lines(lines=lines, offset=start + end, restarted=restarted)
+
+
+def read_json(path: Path) -> Any:
+    """The JSON value in a file of ours; raises `BrokenFile` where it is none, `FileNotFoundError` where none is there."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise BrokenFile("error.broken-file", path=str(path), why=str(error)) from error
+
+
+def to_json(value: Any, *, indent: int | None = 2) -> str:
+    """Strict JSON (no NaN) in the one form in which ZeroBoard writes files."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent) + ("\n" if indent else "")
+
+
+def sha256_text(content: str) -> str:
+    return hashlib.sha256(content.encode("utf-8")).hexdigest()
+
+
+def sha256_file(path: Path) -> str:
+    """The hash of a file's content, streamed."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

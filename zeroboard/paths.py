@@ -1,0 +1,157 @@
+"""Where everything lies. One `Paths` value is made at the front door and handed down; nothing else builds a path.
+
+Covered: names of runs are checked before they become paths; `confine` resolves symlinks and `..`.
+Not covered: what a user's own process does inside these folders.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from zeroboard.errors import NotFound, UnsafePath
+
+ASSETS = Path(__file__).resolve().parent.parent / "assets"
+"""Data that ships with the program: locales, theme, demo spec and data."""
+
+RUN_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+"""What a run's id looks like, for example `20261129-211004-smollm2-z2-7f3a`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunPaths:
+    """The folder of one run."""
+
+    folder: Path
+
+    @property
+    def id(self) -> str:
+        return self.folder.name
+
+    @property
+    def spec(self) -> Path:
+        """What the user asked, YAML."""
+        return self.folder / "spec.yaml"
+
+    @property
+    def plan(self) -> Path:
+        """What was decided, JSON."""
+        return self.folder / "plan.json"
+
+    @property
+    def state(self) -> Path:
+        """Where the run stands, JSON, replaced whole."""
+        return self.folder / "state.json"
+
+    @property
+    def events(self) -> Path:
+        """One JSON object a line, append only."""
+        return self.folder / "events.jsonl"
+
+    @property
+    def readings(self) -> Path:
+        """Samples of GPUs and host, one JSON object a line."""
+        return self.folder / "readings.jsonl"
+
+    @property
+    def lock(self) -> Path:
+        """Held by whoever may move the run's state."""
+        return self.folder / "run.lock"
+
+    @property
+    def logs(self) -> Path:
+        return self.folder / "logs"
+
+    @property
+    def launcher_log(self) -> Path:
+        return self.logs / "launcher.log"
+
+    @property
+    def supervisor_log(self) -> Path:
+        return self.logs / "supervisor.log"
+
+    def rank_log(self, rank: int) -> Path:
+        return self.logs / f"rank_{rank}.log"
+
+    @property
+    def requests(self) -> Path:
+        """Requests to the run (stop), one file each."""
+        return self.folder / "requests"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.folder / "checkpoints"
+
+    @property
+    def model(self) -> Path:
+        """What came out: adapter or full model."""
+        return self.folder / "model"
+
+    @property
+    def reports(self) -> Path:
+        return self.folder / "reports"
+
+    @property
+    def verify_report(self) -> Path:
+        return self.reports / "verify.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """The cache folder and what lies in it."""
+
+    root: Path
+
+    @property
+    def runs(self) -> Path:
+        return self.root / "runs"
+
+    @property
+    def models(self) -> Path:
+        """Models that ZeroBoard prepared, a folder each."""
+        return self.root / "models"
+
+    @property
+    def data(self) -> Path:
+        """Data files that came through the page."""
+        return self.root / "data"
+
+    @property
+    def tokens(self) -> Path:
+        """Tokenised data, a folder per content hash."""
+        return self.root / "tokens"
+
+    @property
+    def locks(self) -> Path:
+        """A lock file per device."""
+        return self.root / "locks"
+
+    @property
+    def logs(self) -> Path:
+        """Logs of the dashboard and of short engine verbs."""
+        return self.root / "logs"
+
+    @property
+    def exports(self) -> Path:
+        return self.root / "exports"
+
+    def run(self, run_id: str) -> RunPaths:
+        """The folder of a run by its id.
+
+        Raises `NotFound` where the id could not be the name of a run (so it never leads elsewhere); the folder
+        itself need not be there.
+        """
+        if not RUN_ID.fullmatch(run_id):
+            raise NotFound("error.run-not-found", run=run_id)
+        return RunPaths(self.runs / run_id)
+
+
+def confine(path: Path, roots: Iterable[Path]) -> Path:
+    """The path, resolved, if it lies in one of the roots; raises `UnsafePath` if not."""
+    resolved = path.resolve()
+    for root in roots:
+        if resolved.is_relative_to(root.resolve()):
+            return resolved
+    raise UnsafePath("error.unsafe-path", path=str(path))
