@@ -95,7 +95,10 @@ def read_lines(path: Path, offset: int = 0, limit: int = READ_LIMIT) -> Lines:
 
 
 def read_json(path: Path) -> Any:
-    """The JSON value in a file of ours; raises `BrokenFile` where it is none, `FileNotFoundError` where none is there."""
+    """The JSON value in a file of ours; raises `BrokenFile` where it is none, or `FileNotFoundError`.
+
+    The file is read whole: only for small files.
+    """
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:

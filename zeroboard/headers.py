@@ -1,8 +1,8 @@
-"""Headers of safetensors files, read as bytes: 8 bytes of length, JSON, then the tensors. No torch, no tensor is loaded.
+"""Headers of safetensors files, read as bytes: 8 bytes of length, JSON, then the tensors. No tensor is loaded.
 
 Source: the format's description in https://github.com/huggingface/safetensors (README, "Format").
-Covered: impossible lengths, JSON that is none, offsets that overlap, leave a hole or contradict the shape, and a file that is shorter or
-longer than its header says. Not covered: the values (see `zeroboard.checkpoints`).
+Covered: impossible lengths, JSON that is none, offsets that overlap, leave a hole or contradict the shape, and a file
+that is shorter or longer than its header says. Not covered: the values (see `zeroboard.checkpoints`).
 """
 
 from __future__ import annotations
@@ -19,9 +19,12 @@ MAX_HEADER = 100_000_000
 """Bytes; the format's own limit."""
 
 ELEMENT_BYTES: dict[str, int] = {
-    "F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U64": 8, "U32": 4, "U16": 2, "U8": 1,
-    "BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1, "C64": 8,
-}  # fmt: skip
+    **dict.fromkeys(("BOOL", "I8", "U8", "F8_E4M3", "F8_E5M2", "F8_E8M0"), 1),
+    **dict.fromkeys(("I16", "U16", "F16", "BF16"), 2),
+    **dict.fromkeys(("I32", "U32", "F32"), 4),
+    **dict.fromkeys(("I64", "U64", "F64", "C64"), 8),
+}
+"""Bytes an element; types that are not here are let pass unmeasured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +59,8 @@ class Header:
 def read_header(path: Path) -> Header:
     """The header of a safetensors file.
 
-    Raises `BrokenFile` (says `header.<what>`, params `file`, `tensor`, …) where it cannot be a header or contradicts itself, and
-    `FileNotFoundError`. A file that is cut or too long is no exception: compare `promised` with `size`.
+    Raises `BrokenFile` (says `header.<what>`, params `file`, `tensor`, …) where it cannot be a header or contradicts
+    itself, and `FileNotFoundError`. A file that is cut or too long is no exception: compare `promised` with `size`.
     """
     size = path.stat().st_size
     name = path.name
