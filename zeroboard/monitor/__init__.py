@@ -1,0 +1,1 @@
+"""Eyes on the machine: GPUs through NVML, processor, memory, disk."""

@@ -1,0 +1,159 @@
+"""What the parts of a supervisor share: the run, its plan, its life, and how long things may take."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pydantic import ValidationError
+
+from zeroboard.contract.base import Record
+from zeroboard.contract.plan import Plan
+from zeroboard.contract.problems import Problem, errors
+from zeroboard.contract.requests import Answer, Progress, StopRequest
+from zeroboard.contract.state import Phase
+from zeroboard.errors import EngineFailed
+from zeroboard.paths import Paths, RunPaths
+from zeroboard.runs import verbs
+from zeroboard.runs.failure import QUOTED
+from zeroboard.runs.launcher import Popen
+from zeroboard.runs.life import Life
+from zeroboard.runs.processes import MARK
+
+log = logging.getLogger(__name__)
+
+SECRET = "<set>"
+"""Stands in a plan for a value that is only in the supervisor's own environment."""
+
+
+class Failed(Exception):
+    """The run cannot go on; `problem` says why."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        super().__init__(problem.code)
+
+
+class Stopped(Exception):
+    """A stop was asked for while there was nothing to save yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """Seconds."""
+
+    tick: float = 0.2
+    leave: float = 300.0
+    """From a stop to SIGTERM: a step and a checkpoint have to fit in."""
+    saving: float = 1800.0
+    """The same while a checkpoint is being written."""
+    kill: float = 35.0
+    """From SIGTERM to SIGKILL; torchrun itself gives its workers 30."""
+    linger: float = 10.0
+    """That processes may outlive their launcher."""
+    disk: float = 60.0
+    """That nothing can be written before the run is given up."""
+    settle: float = 3600.0
+    """That the last word is tried to be written."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Context:
+    """One supervisor's work."""
+
+    run: RunPaths
+    plan: Plan
+    life: Life
+    popen: Popen
+    timing: Timing = field(default_factory=Timing)
+
+    @property
+    def paths(self) -> Paths:
+        return Paths(self.run.folder.parent.parent)
+
+    def environment(self, inherited: Mapping[str, str] = os.environ) -> dict[str, str]:
+        """The environment of the run's children: what is inherited, less what is scrubbed, and the plan's values."""
+        kept = {key: value for key, value in inherited.items() if key not in self.plan.scrubbed}
+        chosen = {key: value for key, value in self.plan.env.items() if value != SECRET}
+        return {**kept, **chosen, MARK: self.run.id}
+
+    def stop_request(self) -> StopRequest | None:
+        """The stop that was asked for, if one was; a request that cannot be read is one to save."""
+        try:
+            return StopRequest.model_validate_json((self.run.requests / "stop.json").read_bytes())
+        except FileNotFoundError:
+            return None
+        except ValidationError as error:
+            log.warning("the request to stop cannot be read, so it is taken as one to save: %s", error)
+            return StopRequest(time=time.time())
+
+    def new_stop(self) -> StopRequest | None:
+        """A request to stop that the state does not know yet: the first one, or one that discards what was to be saved."""
+        request, known = self.stop_request(), self.life.state.stop
+        if request is None or known == "discard" or (known == "save" and not request.discard):
+            return None
+        return request
+
+    def check_disk(self) -> None:
+        """Raises `Failed` where nothing could be written for too long."""
+        since = self.life.failing_since
+        if since is not None and time.monotonic() - since > self.timing.disk:
+            raise Failed(disk_full(self.run))
+
+    def verb(
+        self,
+        verb: verbs.Verb,
+        request: Record,
+        phase: Phase | Literal["verify"],
+    ) -> Answer:
+        """Run an engine verb with its progress shown; raises `Stopped`, `Failed`."""
+
+        def progress(said: Progress) -> None:
+            if phase == "verify":
+                self.life.say_phase(said.phase if said.phase in ("load", "verify") else "verify", said.done)
+            else:
+                self.life.phase(phase, said.done, says=said.says, params=said.params)
+
+        def cancelled() -> bool:
+            self.life.flush()
+            self.check_disk()
+            return self.new_stop() is not None
+
+        try:
+            answer = verbs.call(
+                verb,
+                request,
+                on_progress=progress,
+                env=self.environment(),
+                popen=self.popen,
+                log_to=self.run.logs / "verbs.log",
+                cancelled=cancelled,
+            )
+        except verbs.Cancelled as error:
+            raise Stopped from error
+        except EngineFailed as error:
+            raise Failed(
+                Problem(
+                    code="python-exception",
+                    says="run.failed.verb",
+                    params={
+                        "verb": verb,
+                        "code": str(error.params.get("code")),
+                        "message": str(error.params.get("tail", ""))[-QUOTED:],
+                        "file": "verbs.log",
+                    },
+                )
+            ) from error
+        wrong = errors(answer.problems)
+        if wrong:
+            raise Failed(wrong[0])
+        return answer
+
+
+def disk_full(run: RunPaths) -> Problem:
+    """The disk does not take what is written."""
+    return Problem(code="disk-full", says="run.failed.disk-full", params={"path": str(run.folder)})

@@ -1,0 +1,104 @@
+"""How a run ends: what the launcher's end means, and the verification of what came out."""
+
+from __future__ import annotations
+
+import shutil
+
+from pydantic import ValidationError
+
+from zeroboard.contract.problems import Problem
+from zeroboard.contract.reports import VerifyReport
+from zeroboard.contract.requests import VerifyRequest
+from zeroboard.contract.state import State
+from zeroboard.files import to_json, write_atomic
+from zeroboard.runs.context import Context, Failed, Stopped, disk_full
+from zeroboard.runs.failure import Ending, explain, oom_kills
+from zeroboard.runs.watch import Watch
+
+
+def conclude(context: Context, watch: Watch) -> None:
+    """Move the run to its end, now that the launcher is gone. Raises `Failed`."""
+    life = context.life
+    end, code = watch.end, life.state.exit_code
+    if life.state.stop == "discard" or (end is not None and end.reason == "discarded"):
+        discard(context)
+        life.go("stopped", phase=None, phase_done=None)
+    elif end is None or (code not in (0, None) and watch.signalled is None):
+        raise_failure(context, watch)
+        life.go("stopped", phase=None, phase_done=None)
+    elif end.reason == "stopped" and not has_model(context):
+        life.go("stopped")
+    else:
+        verify(context, "stopped" if end.reason == "stopped" else "finished")
+
+
+def raise_failure(context: Context, watch: Watch) -> None:
+    """Raises `Failed` with the reason; returns only where the launcher was ended before there was anything to save."""
+    life, code = context.life, context.life.state.exit_code
+    if watch.signalled is not None:
+        if not watch.training:
+            return
+        raise Failed(
+            Problem(code="killed-by-signal", says="run.failed.stop-forced", params={"step": life.state.step or 0})
+        )
+    if life.failing_since is not None:
+        raise Failed(disk_full(context.run))
+    if code == 0 and not watch.errors:
+        raise Failed(Problem(code="no-training-happened", says="run.failed.silent"))
+    raise Failed(
+        explain(
+            Ending(
+                exit_code=code,
+                errors=tuple(watch.errors),
+                launcher_log=context.run.launcher_log,
+                oom_kills=oom_kills() - watch.oom_kills_before,
+            )
+        )
+    )
+
+
+def verify(context: Context, then: State) -> None:
+    """Verify the result in a fresh process; pass or warn → `then`, fail → `Failed` with the finding, weights kept."""
+    life, run = context.life, context.run
+    life.go("verifying", phase=None, phase_done=None)
+    resolved = context.plan.resolved
+    base = resolved.model_path if resolved is not None and resolved.method == "lora" else None
+    try:
+        answer = context.verb("verify", VerifyRequest(path=str(run.model), base=base, load=True), "verify")
+    except Stopped:
+        request = context.new_stop()
+        drop = request is not None and request.discard
+        if drop:
+            discard(context)
+        life.go("stopped", stop="discard" if drop else "save")
+        return
+    try:
+        report = VerifyReport.model_validate(answer.value)
+    except ValidationError as error:
+        raise Failed(
+            Problem(
+                code="python-exception",
+                says="run.failed.verb",
+                params={"verb": "verify", "code": "0", "message": str(error), "file": "verbs.log"},
+            )
+        ) from error
+    write_atomic(run.verify_report, to_json(report.model_dump(mode="json")))
+    if report.verdict == "fail":
+        bad = next(check for check in report.checks if check.verdict == "fail")
+        raise Failed(
+            Problem(code="verify-failed", says="run.failed.verify", params={"check": bad.name, "path": report.path})
+        )
+    life.go(then)
+
+
+def has_model(context: Context) -> bool:
+    """Whether a result was written."""
+    folder = context.run.model
+    return folder.is_dir() and any(folder.iterdir())
+
+
+def discard(context: Context) -> None:
+    """Remove what the run wrote: its result and its checkpoints."""
+    for folder in (context.run.model, context.run.checkpoints):
+        if folder.is_dir():
+            shutil.rmtree(folder)

@@ -1,0 +1,106 @@
+"""What comes before the ranks: the files are those that were previewed, the model is there, the data is tokenised."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from zeroboard.catalogue import bundled_model
+from zeroboard.contract.plan import Resolved, TokenFacts, hash_files
+from zeroboard.contract.problems import Problem
+from zeroboard.contract.requests import ConvertRequest, TokeniseRequest
+from zeroboard.planning.specs import read_spec
+from zeroboard.planning.steps import steps
+from zeroboard.runs.context import Context, Failed
+
+log = logging.getLogger(__name__)
+
+
+def prepare(context: Context) -> None:
+    """Everything before the launch; raises `Failed` and `Stopped`."""
+    check_files(context)
+    resolved = context.plan.resolved
+    if resolved is None:  # a plan with errors is refused before it gets a folder
+        raise Failed(Problem(code="value-range", says="run.failed.plan"))
+    convert(context, resolved)
+    tokens = tokenise(context, resolved)
+    context.life.note(steps=count_steps(context, resolved, tokens))
+
+
+def check_files(context: Context) -> None:
+    """Start runs what Preview showed: raises `Failed` where a file is another one than the plan's."""
+    found = {}
+    for name in context.plan.files:
+        try:
+            found[name] = (context.run.folder / name).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            raise Failed(_changed(name)) from None
+        if found[name] != context.plan.files[name]:
+            raise Failed(_changed(name))
+    if not hash_files(found) == context.plan.files_hash == context.life.state.files_hash:
+        raise Failed(_changed("plan.json"))
+
+
+def convert(context: Context, resolved: Resolved) -> None:
+    """Prepare a bundled model, once."""
+    target = Path(resolved.model_path)
+    if (target / "config.json").is_file() or bundled_model(resolved.model_name) is None:
+        return
+    context.life.phase("convert")
+    context.verb("convert", ConvertRequest(name=resolved.model_name, target=str(target)), "convert")
+
+
+def tokenise(context: Context, resolved: Resolved) -> TokenFacts:
+    """Tokenise the data, once for each content; raises `Failed` where nothing in it would be learned."""
+    target = context.paths.tokens / resolved.tokens_key
+    facts = _tokens(target)
+    if facts is None:
+        if target.exists():
+            log.warning("%s cannot be read, and is made again", target)
+            shutil.rmtree(target)
+        spec, problems = read_spec(context.run.spec)
+        if spec is None:
+            raise Failed(problems[0])
+        context.life.phase("tokenise")
+        request = TokeniseRequest(
+            data_path=resolved.data_path,
+            model_path=resolved.model_path,
+            max_length=spec.data.max_length,
+            target=str(target),
+            trust_remote_code=spec.model.trust_remote_code,
+        )
+        facts = TokenFacts.model_validate(context.verb("tokenise", request, "tokenise").value)
+    if facts.rows == 0 or facts.learned == 0:
+        raise Failed(
+            Problem(code="no-trainable-tokens", field="data.path", params={"path": resolved.data_path, "rows": 0})
+        )
+    return facts
+
+
+def count_steps(context: Context, resolved: Resolved, tokens: TokenFacts) -> int:
+    """How many optimizer steps it will be, now that the rows are known."""
+    spec, problems = read_spec(context.run.spec)
+    if spec is None:
+        raise Failed(problems[0])
+    return steps(
+        tokens.rows,
+        ranks=resolved.batch.gpus,
+        micro=resolved.batch.micro,
+        accumulation=resolved.batch.accumulation,
+        epochs=spec.train.epochs,
+        max_steps=spec.train.max_steps,
+    )
+
+
+def _tokens(target: Path) -> TokenFacts | None:
+    try:
+        return TokenFacts.model_validate_json((target / "manifest.json").read_bytes())
+    except (FileNotFoundError, ValidationError):
+        return None
+
+
+def _changed(name: str) -> Problem:
+    return Problem(code="plan-changed", says="run.failed.changed", params={"file": name})

@@ -1,0 +1,164 @@
+"""The supervisor: one small process a run, which outlives page and command line and tells the truth about the run.
+
+It takes the run's lock and those of its devices, prepares, launches, watches, stops, and has the result verified. Where
+it dies itself, `adopt` takes over what still runs, or finishes the book-keeping.
+"""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import time
+from collections.abc import Callable
+
+from zeroboard.contract.problems import Problem
+from zeroboard.contract.state import ENDED, RunState
+from zeroboard.files import append_line, write_atomic
+from zeroboard.paths import Paths, RunPaths
+from zeroboard.runs import ending, preparing
+from zeroboard.runs.context import Context, Failed, Stopped, Timing, disk_full
+from zeroboard.runs.failure import QUOTED
+from zeroboard.runs.launcher import Popen
+from zeroboard.runs.life import Life
+from zeroboard.runs.locks import Lock, device_lock, run_lock
+from zeroboard.runs.processes import kill_marked, own_mark
+from zeroboard.runs.registry import read_plan, read_state
+from zeroboard.runs.watch import Launcher, Watch, find_launcher, launch
+
+log = logging.getLogger(__name__)
+
+TAKEN = 3
+"""Exit code: the run, or a device, is in somebody else's hands; nothing was changed."""
+UNSAID = 4
+"""Exit code: the last word could not be written."""
+
+
+def supervise(
+    run: RunPaths,
+    *,
+    adopt: bool = False,
+    popen: Popen = subprocess.Popen,
+    timing: Timing | None = None,
+    write: Callable[..., None] = write_atomic,
+    append: Callable[..., None] = append_line,
+) -> int:
+    """Live a planned run to its end, or (`adopt`) go on with one whose supervisor died; returns an exit code.
+
+    Raises `NotFound`, `BrokenFile` where the folder is no run.
+    """
+    lock = run_lock(run.lock)
+    if not lock.take(run.id):
+        log.warning("another supervisor holds %s", run.id)
+        return TAKEN
+    devices: list[Lock] = []
+    try:
+        state = read_state(run)
+        if state.state in ENDED or (state.state == "planned") == adopt:
+            log.warning("nothing to do for a run in state %s", state.state)
+            return TAKEN
+        devices = _take_devices(run, state)
+        if len(devices) < len(state.devices) and not adopt:
+            return TAKEN
+        context = Context(
+            run=run,
+            plan=read_plan(run),
+            life=Life(run, state, write=write, append=append),
+            popen=popen,
+            timing=timing or Timing(),
+        )
+        _Supervisor(context).live(adopt=adopt)
+        return 0 if context.life.settle(patience=context.timing.settle) else UNSAID
+    finally:
+        for held in (*devices, lock):
+            held.release()
+
+
+def _take_devices(run: RunPaths, state: RunState) -> list[Lock]:
+    """Its devices' locks: all of them, or (so that two runs never wait for each other) those before the first held."""
+    paths = Paths(run.folder.parent.parent)
+    taken: list[Lock] = []
+    for device in sorted(state.devices):
+        lock = device_lock(paths, device)
+        if not lock.take(run.id):
+            log.warning("%s is held by another run", device)
+            break
+        taken.append(lock)
+    return taken
+
+
+class _Supervisor:
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.watch = Watch(context)
+        self.launcher: Launcher | None = None
+
+    def live(self, *, adopt: bool) -> None:
+        """To the end, whatever happens: a failure of our own is one of the run, and is said."""
+        life = self.context.life
+        try:
+            if adopt:
+                self._adopt()
+            else:
+                self._begin()
+        except Failed as failed:
+            self._end(failed.problem)
+        except Stopped:
+            request = self.context.stop_request()
+            life.go("stopping", stop="discard" if request is not None and request.discard else "save")
+            life.go("stopped", phase=None, phase_done=None)
+        except OSError as error:
+            log.exception("the supervisor failed")
+            full = error.errno == 28  # ENOSPC
+            self._end(disk_full(self.context.run) if full else _own(error))
+        except Exception as error:
+            log.exception("the supervisor failed")
+            self._end(_own(error))
+
+    def _begin(self) -> None:
+        context = self.context
+        context.life.go("starting", started=time.time(), supervisor=own_mark())
+        preparing.prepare(context)
+        if context.stop_request() is not None:
+            raise Stopped
+        self._train(launch(context))
+
+    def _train(self, launcher: Launcher) -> None:
+        self.launcher = launcher
+        self.watch.follow(launcher)
+        ending.conclude(self.context, self.watch)
+
+    def _adopt(self) -> None:
+        context, watch = self.context, self.watch
+        life = context.life
+        events = watch.follower.read()
+        life.resume(max((e.seq for e in events if e.rank < 0), default=0))
+        watch.take(events)
+        life.note(supervisor=own_mark())
+        launcher = find_launcher(context)
+        if launcher is not None:
+            log.info("adopted a launcher that still runs: %d", launcher.mark.pid)
+            life.flush(force=True)
+            self._train(launcher)
+            return
+        kill_marked(context.run.id, since=life.state.created)
+        watch.take(watch.follower.read())
+        verifying = life.state.state == "verifying"
+        life.go("lost")
+        if watch.end is not None or watch.errors or verifying:
+            ending.conclude(context, watch)
+        elif context.stop_request() is not None and not watch.training:
+            life.go("stopped", stop="save", phase=None, phase_done=None)
+        else:
+            raise Failed(Problem(code="killed-by-signal", says="run.failed.supervisor-died"))
+
+    def _end(self, problem: Problem) -> None:
+        self.watch.end_all(self.launcher)
+        self.context.life.go("failed", problem=problem, phase=None, phase_done=None)
+
+
+def _own(error: Exception) -> Problem:
+    return Problem(
+        code="python-exception",
+        says="run.failed.supervisor",
+        params={"type": type(error).__name__, "message": str(error)[:QUOTED], "file": "supervisor.log"},
+    )

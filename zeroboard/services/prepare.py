@@ -1,0 +1,164 @@
+"""From a wish to a plan to a run's folder: what Preview shows is what Start runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from zeroboard.catalogue import DATASETS, DEMO_SPEC, MODELS
+from zeroboard.contract.host import HostFacts
+from zeroboard.contract.plan import ModelFacts, Plan, TokenFacts
+from zeroboard.contract.problems import Problem, errors
+from zeroboard.contract.reports import DataReport
+from zeroboard.contract.spec import RunSpec
+from zeroboard.data.judge import judge
+from zeroboard.errors import NotFound, Refused
+from zeroboard.paths import Paths
+from zeroboard.planning import specs
+from zeroboard.planning.models import read_model
+from zeroboard.planning.planner import make_plan
+from zeroboard.planning.tokens import tokens_key
+from zeroboard.runs import registry
+from zeroboard.services import host as hosts
+
+DEMO = "demo"
+"""The word that stands for the bundled spec."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choices:
+    """What can be chosen by name."""
+
+    models: tuple[str, ...]
+    """Bundled models, then folders that lie in `cache/models/`."""
+    datasets: tuple[str, ...]
+
+
+def load_spec(word_or_path: str, sets: Sequence[str] = ()) -> RunSpec:
+    """The spec of a file (YAML or JSON) or of the word `demo`, with `--set` values over it.
+
+    Raises `NotFound`/`UsageError` where there is no such file or a `--set` makes no sense, `Refused` with every problem
+    of the spec.
+    """
+    path = DEMO_SPEC if word_or_path == DEMO else Path(word_or_path)
+    return checked(specs.with_sets(specs.read_value(path), sets))
+
+
+def default_spec() -> RunSpec:
+    """The demo's spec: where the page begins."""
+    return load_spec(DEMO)
+
+
+def check_spec(value: Mapping[str, Any]) -> tuple[RunSpec | None, tuple[Problem, ...]]:
+    """The spec of a mapping, or every problem in it."""
+    return specs.parse_spec(value)
+
+
+def checked(value: Mapping[str, Any]) -> RunSpec:
+    """The spec of a mapping; raises `Refused` with every problem."""
+    spec, problems = specs.parse_spec(value)
+    if spec is None or errors(problems):
+        raise Refused(problems)
+    return spec
+
+
+def choices(paths: Paths) -> Choices:
+    """The models and data sets that have a name here."""
+    bundled = [model.name for model in MODELS]
+    folders = sorted(p.name for p in paths.models.glob("*") if (p / "config.json").is_file())
+    own = sorted(str(p) for p in paths.data.glob("*.json*"))
+    return Choices(
+        models=(*bundled, *(str(paths.models / name) for name in folders if name not in bundled)),
+        datasets=(*DATASETS, *own),
+    )
+
+
+def data_file(path_or_name: str) -> Path:
+    """The file behind the name of a bundled data set, or a path."""
+    return DATASETS.get(path_or_name) or Path(path_or_name).expanduser().absolute()
+
+
+def judge_data(path_or_name: str) -> DataReport:
+    """Judge a data file row by row; raises `NotFound`. The last few are remembered until the file changes."""
+    path = data_file(path_or_name)
+    try:
+        facts = path.stat()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise NotFound("error.data-not-found", path=path_or_name) from error
+    return _judged(path, facts.st_mtime_ns, facts.st_size)
+
+
+def plan(paths: Paths, spec: RunSpec, *, host: HostFacts | None = None) -> Plan:
+    """Everything that Start would do, problems included. Writes nothing."""
+    return _plan(_facts(paths, spec, host), spec, paths)
+
+
+def prepare(paths: Paths, spec: RunSpec) -> Plan:
+    """Write the folder of a run, state `planned`. Raises `Refused` with the plan's problems where one is an error."""
+    facts = _facts(paths, spec, None)
+    first = _plan(facts, spec, paths)
+    if not first.ok:
+        raise Refused(first.problems)
+    return registry.create(paths, spec, lambda run_id: _plan(facts, spec, paths, run_id))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Facts:
+    """What a plan is made of, besides the spec."""
+
+    host: HostFacts
+    model: ModelFacts | None
+    data: DataReport | None
+    tokens: TokenFacts | None
+    problems: tuple[Problem, ...]
+
+
+def _facts(paths: Paths, spec: RunSpec, host: HostFacts | None) -> _Facts:
+    model, problems = read_model(spec.model.path, paths)
+    try:
+        data = judge_data(spec.data.path)
+    except NotFound:
+        data = None
+        problems = (*problems, Problem(code="data-missing", field="data.path", params={"path": spec.data.path}))
+    return _Facts(
+        host=host or hosts.facts(paths),
+        model=model,
+        data=data,
+        tokens=_tokens(paths, spec, model, data),
+        problems=problems,
+    )
+
+
+def _plan(facts: _Facts, spec: RunSpec, paths: Paths, run_id: str | None = None) -> Plan:
+    return make_plan(
+        spec,
+        host=facts.host,
+        paths=paths,
+        model=facts.model,
+        data=facts.data,
+        tokens=facts.tokens,
+        problems=facts.problems,
+        run_id=run_id,
+    )
+
+
+def _tokens(paths: Paths, spec: RunSpec, model: ModelFacts | None, data: DataReport | None) -> TokenFacts | None:
+    """What tokenising gave, where that was done before."""
+    if model is None or data is None:
+        return None
+    key = tokens_key(data_file(spec.data.path), model, spec.data.max_length)
+    try:
+        return TokenFacts.model_validate_json((paths.tokens / key / "manifest.json").read_bytes())
+    except (FileNotFoundError, ValidationError):  # not yet, or of another version: it will be made again
+        return None
+
+
+@lru_cache(maxsize=16)
+def _judged(path: Path, changed_ns: int, size: int) -> DataReport:
+    """Time and size stand for the content: a changed file is judged again."""
+    return judge(path)

@@ -1,0 +1,118 @@
+"""Start, stop, list and look at runs."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+
+from zeroboard.contract.requests import StopRequest
+from zeroboard.contract.state import ENDED, RunState
+from zeroboard.errors import BrokenFile, Busy, EngineFailed, NotFound
+from zeroboard.files import to_json, write_atomic
+from zeroboard.paths import Paths, RunPaths
+from zeroboard.runs import launcher, registry
+from zeroboard.runs.launcher import Popen
+from zeroboard.runs.locks import holder, holders
+from zeroboard.runs.snapshot import SnapshotReader
+
+STARTED = 30.0
+"""Seconds in which a supervisor has to take over."""
+
+
+def start(paths: Paths, run_id: str, *, popen: Popen = subprocess.Popen) -> RunState:
+    """Start a planned run; returns as soon as its supervisor has taken over.
+
+    Raises `NotFound`; `Busy` where it was started already or a device is held by another run; `EngineFailed` where the
+    supervisor could not begin.
+    """
+    run = paths.run(run_id)
+    state = registry.read_state(run)
+    if state.state != "planned":
+        raise Busy("error.run-started", run=run_id, state=state.state)
+    _refuse_busy(paths, state)
+    process = launcher.start(run, popen=popen)
+    until = time.monotonic() + STARTED
+    while time.monotonic() < until:
+        ended = process.poll() is not None
+        state = registry.read_state(run)
+        if state.state != "planned":
+            return state
+        if ended:
+            break
+        time.sleep(0.05)
+    _refuse_busy(paths, state)
+    raise EngineFailed("error.supervisor-failed", verb="supervise", code=process.poll(), tail=_tail(run))
+
+
+def stop(paths: Paths, run_id: str, *, discard: bool = False) -> RunState:
+    """Ask a run to stop: it saves first, or (`discard`) leaves nothing. Returns at once.
+
+    A stop that was asked for before may be sharpened from saving to discarding, not the other way. Raises `NotFound`;
+    `Busy` where the run was never started or has ended.
+    """
+    run = paths.run(run_id)
+    state = registry.read_state(run)
+    if state.state in ENDED or state.state == "planned":
+        raise Busy("error.run-not-running", run=run_id, state=state.state)
+    before = stop_requested(run)
+    if before is None or (discard and not before.discard):
+        request = StopRequest(discard=discard, time=time.time())
+        write_atomic(run.requests / "stop.json", to_json(request.model_dump(mode="json")))
+    adopt_orphans(paths)
+    return registry.read_state(run)
+
+
+def stop_requested(run: RunPaths) -> StopRequest | None:
+    """The stop that was asked of a run, if one was."""
+    try:
+        return StopRequest.model_validate_json((run.requests / "stop.json").read_bytes())
+    except FileNotFoundError:
+        return None
+
+
+def list_runs(paths: Paths) -> tuple[RunState, ...]:
+    """Every run, newest first; one whose supervisor died is `lost`, as is a folder that cannot be read."""
+    return registry.list_runs(paths)
+
+
+def find(paths: Paths, word: str) -> str:
+    """The id that a person means: an id, an unambiguous beginning, or `last`. Raises `NotFound`."""
+    return registry.find(paths, word).id
+
+
+def reader(paths: Paths, run_id: str) -> SnapshotReader:
+    """The read model of a run; raises `NotFound`."""
+    run = paths.run(run_id)
+    if not run.folder.is_dir():
+        raise NotFound("error.run-not-found", run=run_id)
+    return SnapshotReader(run)
+
+
+def adopt_orphans(paths: Paths, *, popen: Popen = subprocess.Popen) -> tuple[str, ...]:
+    """Start a supervisor for every run whose own died; returns their ids. Harmless when called by several at once."""
+    adopted = []
+    for state in registry.list_runs(paths):
+        run = paths.run(state.id)
+        if state.state != "lost" or holder(run.lock) is not None:
+            continue
+        try:
+            registry.read_state(run)
+        except BrokenFile:  # listed as unreadable; nobody can finish it
+            continue
+        launcher.start(run, adopt=True, popen=popen)
+        adopted.append(state.id)
+    return tuple(adopted)
+
+
+def _refuse_busy(paths: Paths, state: RunState) -> None:
+    held = holders(paths)
+    taken = [device for device in state.devices if device in held]
+    if taken:
+        raise Busy("error.devices-busy", devices=", ".join(taken), run=held[taken[0]])
+
+
+def _tail(run: RunPaths) -> str:
+    try:
+        return run.supervisor_log.read_text(encoding="utf-8", errors="replace")[-2000:].strip()
+    except FileNotFoundError:
+        return ""

@@ -1,0 +1,71 @@
+"""One run, whole, as the JSON of `zeroboard show`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from zeroboard.messages import Language
+from zeroboard.paths import Paths
+from zeroboard.runs.snapshot import Snapshot
+from zeroboard.services import runs, words
+
+
+def show(paths: Paths, run_id: str, *, language: Language = "en") -> dict[str, Any]:
+    """State, progress, metrics, proof, findings and report of a run. Raises `NotFound`, `BrokenFile`."""
+    return describe(paths, runs.reader(paths, run_id).read(), language=language)
+
+
+def describe(paths: Paths, snapshot: Snapshot, *, language: Language = "en") -> dict[str, Any]:
+    """The same for a snapshot that was read before."""
+    state = snapshot.state
+    run = paths.run(state.id)
+    last = snapshot.steps[-1] if snapshot.steps else None
+    return {
+        "id": state.id,
+        "name": state.name,
+        "state": state.state,
+        "folder": str(run.folder),
+        "result": str(run.model) if run.model.is_dir() else None,
+        "created": state.created,
+        "started": state.started,
+        "ended": state.ended,
+        "phase": state.phase,
+        "stop": state.stop,
+        "exit_code": state.exit_code,
+        "spec": snapshot.spec,
+        "plan": words.plan(snapshot.plan, language) if snapshot.plan is not None else None,
+        "progress": {
+            "step": state.step,
+            "steps": state.steps,
+            "epoch": last.epoch if last is not None else None,
+            "eta_s": snapshot.eta_s,
+        },
+        "metrics": [step.model_dump(mode="json", exclude={"kind", "seq", "rank"}) for step in snapshot.steps],
+        "proof": words.proof(snapshot.proof, language) if snapshot.proof is not None else None,
+        "findings": _findings(snapshot, language),
+        "problem": words.problem(state.problem, language) if state.problem is not None else None,
+        "report": words.report(snapshot.report, language) if snapshot.report is not None else None,
+    }
+
+
+def _findings(snapshot: Snapshot, language: Language) -> list[dict[str, Any]]:
+    """Why it failed, as far as the supervisor saw it."""
+    problem = snapshot.state.problem
+    if problem is None or problem.severity != "error":
+        return []
+    said = words.problem(problem, language)
+    rank = problem.params.get("rank")
+    return [
+        {
+            "code": problem.code,
+            "severity": problem.severity,
+            "rank": rank,
+            "evidence": {
+                "file": problem.params.get("file"),
+                "line": problem.params.get("line"),
+                "text": problem.params.get("message"),
+            },
+            "message": said["message"],
+            "remedies": [{"text": said["remedy"], "set": problem.set}] if said["remedy"] else [],
+        }
+    ]

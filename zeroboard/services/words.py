@@ -1,0 +1,104 @@
+"""Values in the words of a language: the JSON that the command line prints and the page shows.
+
+The shapes are the frozen surface of the command line: keys are added here, never renamed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from zeroboard.contract.plan import Plan, plan_json
+from zeroboard.contract.problems import Problem
+from zeroboard.contract.reports import DoctorReport, Proof, VerifyReport
+from zeroboard.errors import Refused, ZeroBoardError
+from zeroboard.messages import Language, has, say
+
+
+def problem(value: Problem, language: Language = "en") -> dict[str, Any]:
+    """A problem: what, how bad, where, and what to do (None where there is nothing to say)."""
+    params = {"field": value.field, **value.params}
+    remedy = say(value.remedy_key, language, **params) if has(value.remedy_key, language) else None
+    return {
+        "code": value.code,
+        "severity": value.severity,
+        "field": value.field,
+        "message": say(value.message_key, language, **params),
+        "remedy": remedy,
+        "params": dict(value.params),
+        "set": value.set,
+    }
+
+
+def error(value: ZeroBoardError, language: Language = "en") -> list[dict[str, Any]]:
+    """An exception as a list of problems, so that a face shows both in one way."""
+    if isinstance(value, Refused):
+        return [problem(p, language) for p in value.problems]
+    remedy_key = f"{value.says}.remedy"
+    return [
+        {
+            "code": value.says.removeprefix("error."),
+            "severity": "error",
+            "field": None,
+            "message": say(value.says, language, **value.params),
+            "remedy": say(remedy_key, language, **value.params) if has(remedy_key, language) else None,
+            "params": {key: str(param) for key, param in value.params.items()},
+            "set": None,
+        }
+    ]
+
+
+def plan(value: Plan, language: Language = "en") -> dict[str, Any]:
+    """Everything that Start would do, with reasons and problems as sentences."""
+    found = plan_json(value)
+    found["decisions"] = [
+        {"field": d.field, "value": d.value, "reason": say(d.says, language, **d.params)} for d in value.decisions
+    ]
+    found["problems"] = [problem(p, language) for p in value.problems]
+    return found
+
+
+def report(value: VerifyReport, language: Language = "en") -> dict[str, Any]:
+    """A verification; each check's `detail` is its sentence."""
+    return {
+        "path": value.path,
+        "kind": value.kind,
+        "verdict": value.verdict,
+        "checks": [
+            {"name": c.name, "verdict": c.verdict, "detail": say(c.says, language, **c.params)} for c in value.checks
+        ],
+        "facts": dict(value.facts),
+    }
+
+
+def proof(value: Proof, language: Language = "en") -> dict[str, Any]:
+    """The measured proof against the promise."""
+    return {
+        "ranks": [rank.model_dump(mode="json") for rank in value.ranks],
+        "expected": value.expected.model_dump(mode="json") if value.expected is not None else None,
+        "verdict": value.verdict,
+        "reason": say(value.says, language, **value.params),
+    }
+
+
+def doctor(value: DoctorReport, language: Language = "en") -> dict[str, Any]:
+    """What this machine has."""
+    host = value.host.model_dump(mode="json", exclude={"gpus", "packages"})
+    if value.host.nvml is not None:
+        host["nvml"] = say(value.host.nvml, language)
+    return {
+        "verdict": value.verdict,
+        "checks": [
+            {
+                "name": c.name,
+                "verdict": c.verdict,
+                "detail": say(c.says, language, **c.params),
+                "remedy": say(c.remedy_key, language, **c.params)
+                if c.verdict in ("warn", "fail") and has(c.remedy_key, language)
+                else None,
+            }
+            for c in value.checks
+        ],
+        "gpus": [gpu.model_dump(mode="json") for gpu in value.host.gpus],
+        "host": host,
+        "packages": dict(value.host.packages),
+    }
