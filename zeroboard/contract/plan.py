@@ -16,6 +16,9 @@ Device = Literal["cpu", "cuda"]
 Backend = Literal["gloo", "nccl"]
 Dtype = Literal["bf16", "fp16", "fp32"]
 
+TOKENS_VERSION = 1
+"""Raised whenever reading, rendering, masking or the layout of the tokens changes; part of the tokens' key."""
+
 DTYPE_BYTES: dict[Dtype, int] = {"bf16": 2, "fp16": 2, "fp32": 4}
 
 
@@ -66,6 +69,8 @@ class ModelFacts(Record):
     """False: bundled, and still to be converted by the first start."""
     linear_shapes: dict[str, tuple[int, int]] = {}
     """Name of each linear layer's weight inside the blocks → (out, in); what LoRA's `all-linear` aims at."""
+    tensor_sizes: dict[int, int] = {}
+    """Elements of a tensor → how many tensors are of that size, tied weights counted once."""
 
 
 class TokenFacts(Record):

@@ -1,0 +1,144 @@
+"""What is chosen where the spec leaves it open, each with its reason: devices, ranks, precision, threads, warm-up …"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from zeroboard.contract.host import GpuFacts, HostFacts
+from zeroboard.contract.plan import Backend, Decision, Device, Dtype, ModelFacts, TokenFacts
+from zeroboard.contract.problems import Scalar
+from zeroboard.contract.spec import RunSpec
+from zeroboard.planning.steps import warmup_steps
+
+CPU_RANKS = 2
+"""Ranks on the CPU: as few as show sharding, as many as a small machine bears."""
+BF16_CAPABILITY = (8, 0)
+"""Compute capability from which a GPU computes in bfloat16 (Ampere)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Devices:
+    """Where a run goes. Never impossible: what was asked and is not there is named by the rules."""
+
+    device: Device
+    backend: Backend
+    ranks: int
+    gpus: tuple[GpuFacts, ...]
+    """In rank order; empty on the CPU."""
+    threads: int
+    """CPU threads a rank."""
+    decisions: tuple[Decision, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the locks that the run takes: UUIDs, or `cpu`."""
+        return tuple(gpu.uuid for gpu in self.gpus if gpu.uuid) or ("cpu",)
+
+
+def usable_gpus(host: HostFacts) -> tuple[GpuFacts, ...]:
+    """The GPUs that can be named and answer."""
+    return tuple(gpu for gpu in host.gpus if gpu.uuid and gpu.state != "lost")
+
+
+def choose_devices(spec: RunSpec, host: HostFacts) -> Devices:
+    """The GPUs that are asked, or every free one; without any, processes on the CPU."""
+    gpus = usable_gpus(host)
+    return _on_gpus(spec, host, gpus) if gpus else _on_cpu(spec, host)
+
+
+def _on_cpu(spec: RunSpec, host: HostFacts) -> Devices:
+    asked = spec.devices.count
+    most = max(host.cpu_count, 1)
+    ranks = min(asked or CPU_RANKS, most)
+    threads = max(most // ranks, 1)
+    decisions = [_decide("devices", "cpu", "decision.device.cpu", cores=host.cpu_count)]
+    if asked is None:
+        decisions.append(_decide("devices.count", ranks, "decision.ranks.cpu", ranks=ranks))
+    decisions.append(_decide("threads", threads, "decision.threads", threads=threads, cores=most, ranks=ranks))
+    return Devices(device="cpu", backend="gloo", ranks=ranks, gpus=(), threads=threads, decisions=tuple(decisions))
+
+
+def _on_gpus(spec: RunSpec, host: HostFacts, gpus: tuple[GpuFacts, ...]) -> Devices:
+    asked = spec.devices.count
+    by_uuid = {gpu.uuid: gpu for gpu in gpus}
+    decisions: list[Decision] = []
+    if spec.devices.gpus:
+        pool = tuple(by_uuid[uuid] for uuid in dict.fromkeys(spec.devices.gpus) if uuid in by_uuid)
+        chosen = pool[:asked] or pool or gpus[:1]
+        if asked is not None and asked < len(pool):
+            decisions.append(
+                _decide("devices.gpus", _uuids(chosen), "decision.gpus.first", ranks=asked, given=len(pool))
+            )
+    else:
+        free = tuple(gpu for gpu in gpus if gpu.uuid not in host.held)
+        # where not enough are free the busy ones are planned with, and a problem says who holds them
+        enough = free if free and len(free) >= (asked or 1) else gpus
+        chosen = enough[:asked]
+        says = "decision.gpus.all" if asked is None else "decision.gpus.count"
+        params: dict[str, Scalar] = {"ranks": len(chosen), "found": len(gpus), "free": len(free)}
+        decisions.append(_decide("devices.gpus", _uuids(chosen), says, **params))
+    ranks = len(chosen)
+    threads = max(host.cpu_count // ranks, 1)
+    decisions.append(
+        _decide("threads", threads, "decision.threads", threads=threads, cores=host.cpu_count, ranks=ranks)
+    )
+    return Devices(device="cuda", backend="nccl", ranks=ranks, gpus=chosen, threads=threads, decisions=tuple(decisions))
+
+
+def choose_dtype(spec: RunSpec, devices: Devices) -> tuple[Dtype, tuple[Decision, ...]]:
+    """The type of the computation: what is asked, else the fastest that the device computes in."""
+    asked = spec.train.precision
+    if asked != "auto":
+        return asked, ()
+    if devices.device == "cpu":
+        return "fp32", (_decide("train.precision", "fp32", "decision.precision.cpu"),)
+    lowest = lowest_capability(devices)
+    if lowest is None:
+        return "fp16", (_decide("train.precision", "fp16", "decision.precision.unknown"),)
+    dtype: Dtype = "bf16" if lowest >= BF16_CAPABILITY else "fp16"
+    shown = f"{lowest[0]}.{lowest[1]}"
+    return dtype, (_decide("train.precision", dtype, f"decision.precision.{dtype}", capability=shown),)
+
+
+def lowest_capability(devices: Devices) -> tuple[int, int] | None:
+    """The lowest compute capability among the GPUs; None where one of them does not tell."""
+    found = [_capability(gpu.compute_capability) for gpu in devices.gpus]
+    known = [capability for capability in found if capability is not None]
+    return min(known) if known and len(known) == len(found) else None
+
+
+def _capability(text: str | None) -> tuple[int, int] | None:
+    parts = (text or "").split(".")
+    if len(parts) == 2 and all(part.isdecimal() for part in parts):
+        return int(parts[0]), int(parts[1])
+    return None
+
+
+def small_choices(
+    spec: RunSpec, model: ModelFacts | None, tokens: TokenFacts | None, steps: int | None
+) -> tuple[Decision, ...]:
+    """Template, warm-up and saving."""
+    found: list[Decision] = []
+    if tokens is not None or (model is not None and model.has_template is not None):
+        own = tokens.template == "model" if tokens is not None else bool(model and model.has_template)
+        found.append(
+            _decide("template", "model" if own else "chatml", f"decision.template.{'model' if own else 'chatml'}")
+        )
+    if steps is not None and spec.train.warmup_ratio and spec.train.schedule != "constant":
+        warm = warmup_steps(spec.train.warmup_ratio, steps)
+        found.append(_decide("train.warmup_ratio", warm, "decision.warmup", warm=warm, steps=steps))
+    if steps is None:
+        found.append(_decide("steps", None, "decision.steps.unknown"))
+    if spec.train.save_every is None:
+        found.append(_decide("train.save_every", None, "decision.save.end"))
+    return tuple(found)
+
+
+def _uuids(gpus: tuple[GpuFacts, ...]) -> JsonValue:
+    return [gpu.uuid for gpu in gpus]
+
+
+def _decide(field: str, value: JsonValue, says: str, **params: Scalar) -> Decision:
+    return Decision(field=field, value=value, says=says, params=params)

@@ -1,0 +1,260 @@
+"""A model's facts, read from its folder without loading it: configuration, safetensors headers, tokenizer files.
+
+Covered: bundled models before and after they are converted, local folders, weights that are missing, cut or of a kind
+that is not trained. Not covered: a model hub; nothing here ever asks one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from zeroboard.catalogue import BundledModel, bundled_model
+from zeroboard.contract.plan import ModelFacts
+from zeroboard.contract.problems import Problem, Scalar
+from zeroboard.errors import BrokenFile
+from zeroboard.files import read_json
+from zeroboard.headers import read_header
+from zeroboard.paths import Paths
+from zeroboard.planning.shapes import ShapeFacts, llama_shapes, shape_facts
+
+INDEX = "model.safetensors.index.json"
+
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+_TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "spiece.model")
+_CAUSAL = ("ForCausalLM", "LMHeadModel")
+
+Found = tuple[ModelFacts | None, tuple[Problem, ...]]
+
+
+def read_model(ref: str, paths: Paths) -> Found:
+    """The facts of a bundled model (by name) or of a local folder, and what is wrong with it.
+
+    The facts are None where the model cannot be used at all. Problems: `model-missing`, `model-unsupported`.
+    """
+    bundled = bundled_model(ref)
+    if bundled is not None:
+        return _bundled(bundled, paths)
+    folder = Path(ref).expanduser().absolute()
+    if not folder.is_dir():
+        says = "problem.model-missing.hub" if _HUB_ID.fullmatch(ref) else None
+        return None, (_missing(says, path=ref),)
+    # a folder that is called like a bundled model must not be taken for it
+    name = folder.name if bundled_model(folder.name) is None else str(folder)
+    return _folder(folder, name)
+
+
+def _bundled(entry: BundledModel, paths: Paths) -> Found:
+    folder = entry.folder(paths).absolute()
+    if (folder / "config.json").is_file():
+        facts, problems = _folder(folder, entry.name)
+        return facts.model_copy(update={"licence": entry.licence}) if facts else None, problems
+    shapes = shape_facts(llama_shapes(entry.config), tied=bool(entry.config.get("tie_word_embeddings")))
+    facts = _facts(folder, entry.name, entry.config, shapes).model_copy(
+        update={"has_template": True, "licence": entry.licence, "prepared": False}
+    )
+    if _package_file(entry) is None:
+        return facts, (_missing("problem.model-missing.bundled", model=entry.name, package=entry.package),)
+    return facts, ()
+
+
+def _package_file(entry: BundledModel) -> Path | None:
+    """The file that a bundled model is converted from; None where its package is not installed."""
+    found = find_spec(entry.module)
+    folders = found.submodule_search_locations if found is not None else None
+    return next((file for folder in folders or () for file in sorted(Path(folder).glob(entry.file))), None)
+
+
+def _folder(folder: Path, name: str) -> Found:
+    config, problem = _config(folder)
+    if config is None:
+        return None, (problem,) if problem is not None else ()
+    problems = [*_unsupported(config, name), *_tokenizer(folder, name)]
+    files, missing = _weight_files(folder)
+    problems += missing
+    shapes, broken = _shapes(files)
+    problems += broken
+    tied = bool(config.get("tie_word_embeddings", False))
+    summed = shape_facts({n: shape for n, (shape, _) in shapes.items()}, tied=tied) if shapes else None
+    facts = _facts(folder, name, config, summed)
+    dtypes = {dtype for _, dtype in shapes.values()}
+    facts = facts.model_copy(
+        update={
+            "dtype": _dtype(config, dtypes),
+            "has_template": _has_template(folder),
+            "licence": _licence(folder),
+            "size": sum(file.stat().st_size for file in files if file.is_file()),
+        }
+    )
+    return facts, tuple(problems)
+
+
+def _facts(folder: Path, name: str, config: Mapping[str, Any], shapes: ShapeFacts | None) -> ModelFacts:
+    inner = config.get("text_config") if isinstance(config.get("text_config"), dict) else config
+    assert isinstance(inner, Mapping)
+    architectures = config.get("architectures")
+    return ModelFacts(
+        path=str(folder),
+        name=name,
+        architecture=str(architectures[0]) if isinstance(architectures, list) and architectures else None,
+        model_type=_text(config.get("model_type")),
+        parameters=shapes.parameters if shapes else None,
+        context_length=_number(inner.get("max_position_embeddings", inner.get("n_positions"))),
+        vocabulary=_number(inner.get("vocab_size")),
+        layers=_number(inner.get("num_hidden_layers", inner.get("n_layer"))),
+        hidden=_number(inner.get("hidden_size", inner.get("n_embd"))),
+        remote_code=_needs_code(config),
+        linear_shapes=shapes.linear_shapes if shapes else {},
+        tensor_sizes=shapes.tensor_sizes if shapes else {},
+    )
+
+
+def _missing(says: str | None, **params: Scalar) -> Problem:
+    return Problem(code="model-missing", field="model.path", says=says, params=params)
+
+
+def _refused(says: str, **params: Scalar) -> Problem:
+    return Problem(
+        code="model-unsupported", field="model.path", says=f"problem.model-unsupported.{says}", params=params
+    )
+
+
+def _config(folder: Path) -> tuple[dict[str, Any] | None, Problem | None]:
+    path = folder / "config.json"
+    if not path.is_file():
+        gguf = next(iter(sorted(folder.glob("*.gguf"))), None)
+        adapter = (folder / "adapter_config.json").is_file()
+        says = "gguf" if gguf is not None else "adapter" if adapter else "config"
+        return None, _missing(f"problem.model-missing.{says}", path=str(folder))
+    try:
+        value = read_json(path)
+    except BrokenFile as error:
+        return None, _refused("config", path=str(path), why=str(error.params["why"])[:200])
+    if not isinstance(value, dict):
+        return None, _refused("config", path=str(path), why=type(value).__name__)
+    return value, None
+
+
+def _unsupported(config: Mapping[str, Any], name: str) -> list[Problem]:
+    architectures = config.get("architectures")
+    first = str(architectures[0]) if isinstance(architectures, list) and architectures else None
+    if config.get("quantization_config"):
+        return [_refused("quantized", model=name)]
+    if first is not None and not first.endswith(_CAUSAL):
+        return [_refused("architecture", model=name, architecture=first[:80])]
+    kind = config.get("model_type")
+    known = _causal_types()
+    if known and kind not in known and not config.get("auto_map"):
+        return [_refused("unknown", model=name, type=str(kind)[:80])]
+    return []
+
+
+def _needs_code(config: Mapping[str, Any]) -> bool:
+    """It brings code of its own and transformers has none for it."""
+    return bool(config.get("auto_map")) and config.get("model_type") not in _causal_types()
+
+
+@cache
+def _causal_types() -> frozenset[str]:
+    """Model types that the installed transformers can train as causal language models; empty where that is not known.
+
+    Read from the text of its table: importing it would take seconds and belongs to the engine.
+    """
+    found = find_spec("transformers")
+    folder = next(iter(found.submodule_search_locations or ()), None) if found is not None else None
+    table = Path(folder, "models", "auto", "modeling_auto.py") if folder is not None else None
+    if table is None or not table.is_file():
+        return frozenset()
+    _, _, rest = table.read_text(encoding="utf-8").partition("MODEL_FOR_CAUSAL_LM_MAPPING_NAMES = OrderedDict(")
+    entries, _, _ = rest.partition("\n)\n")
+    return frozenset(re.findall(r'\("([^"]+)",\s', entries))
+
+
+def _tokenizer(folder: Path, name: str) -> list[Problem]:
+    if any((folder / file).is_file() for file in _TOKENIZERS):
+        return []
+    return [_missing("problem.model-missing.tokenizer", model=name, path=str(folder))]
+
+
+def _weight_files(folder: Path) -> tuple[tuple[Path, ...], list[Problem]]:
+    """The safetensors files of the model, those that the index names included where they are not there."""
+    index = folder / INDEX
+    if index.is_file():
+        try:
+            value = read_json(index)
+            names = sorted({str(file) for file in value["weight_map"].values()})
+        except (BrokenFile, KeyError, TypeError, AttributeError):
+            return (), [_missing("problem.model-missing.index", path=str(index))]
+        files = tuple(folder / Path(file).name for file in names)
+        absent = [file.name for file in files if not file.is_file()]
+        if absent:
+            return files, [_missing("problem.model-missing.shard", file=absent[0], count=len(absent), path=str(folder))]
+        return files, []
+    files = tuple(sorted(folder.glob("*.safetensors")))
+    if files:
+        return files, []
+    if next(iter(folder.glob("*.bin")), None) is not None:
+        return (), [_refused("pickle", path=str(folder))]
+    return (), [_missing("problem.model-missing.weights", path=str(folder))]
+
+
+def _shapes(files: tuple[Path, ...]) -> tuple[dict[str, tuple[tuple[int, ...], str]], list[Problem]]:
+    """Name → (shape, type) of every tensor, and the files that are broken."""
+    shapes: dict[str, tuple[tuple[int, ...], str]] = {}
+    problems: list[Problem] = []
+    for file in files:
+        if not file.is_file():
+            continue
+        try:
+            header = read_header(file)
+        except BrokenFile as error:
+            problems.append(_missing(error.says, **error.params))
+            continue
+        if header.size < header.promised:
+            problems.append(
+                _missing("problem.model-missing.cut", file=file.name, size=header.size, promised=header.promised)
+            )
+        shapes |= {name: (tensor.shape, tensor.dtype) for name, tensor in header.tensors.items()}
+    return shapes, problems
+
+
+def _dtype(config: Mapping[str, Any], dtypes: set[str]) -> str | None:
+    """The weights' type as torch names it: of the files where they agree, else of the configuration."""
+    names = {"BF16": "bfloat16", "F16": "float16", "F32": "float32"}
+    if len(dtypes) == 1:
+        return names.get(next(iter(dtypes)), next(iter(dtypes)))
+    return _text(config.get("dtype", config.get("torch_dtype")))
+
+
+def _has_template(folder: Path) -> bool:
+    if (folder / "chat_template.jinja").is_file() or (folder / "chat_template.json").is_file():
+        return True
+    path = folder / "tokenizer_config.json"
+    try:
+        value = read_json(path) if path.is_file() else {}
+    except BrokenFile:
+        return False
+    return isinstance(value, dict) and bool(value.get("chat_template"))
+
+
+def _licence(folder: Path) -> str | None:
+    """The licence in the front matter of the folder's README."""
+    path = folder / "README.md"
+    if not path.is_file():
+        return None
+    with path.open(encoding="utf-8", errors="replace") as stream:
+        head = stream.read(4096)
+    found = re.search(r"\A---\n(?:.*\n)*?license:[ \t]*[\"']?([\w .-]+)", head)
+    return found.group(1).strip() if found else None
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

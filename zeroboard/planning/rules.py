@@ -1,0 +1,295 @@
+"""The rules that are checked before anything starts: small pure functions, each of which names what stands in the way.
+
+Every rule looks at the same `Facts` and answers with problems; `check` asks them all, so that all is told at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from zeroboard.contract.base import Part
+from zeroboard.contract.host import HostFacts
+from zeroboard.contract.plan import DTYPE_BYTES, Dtype, ModelFacts, TokenFacts
+from zeroboard.contract.problems import Problem, Scalar, Severity
+from zeroboard.contract.reports import DataReport
+from zeroboard.contract.spec import RunSpec
+from zeroboard.planning.choices import BF16_CAPABILITY, Devices, lowest_capability, usable_gpus
+from zeroboard.zero.promise import targeted
+
+SHM_LEAST = 1 << 30
+"""Bytes of /dev/shm below which several GPUs may hang (NCCL and data workers share memory there)."""
+PSEUDO = ("/proc", "/sys", "/dev")
+"""Folders whose files are no files."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """All that a rule may look at."""
+
+    spec: RunSpec
+    host: HostFacts
+    devices: Devices
+    dtype: Dtype
+    model: ModelFacts | None
+    data: DataReport | None
+    tokens: TokenFacts | None
+    trainable: int | None
+    """Elements that are trained; None: not known yet."""
+
+
+Rule = Callable[[Facts], list[Problem]]
+
+
+def check(facts: Facts) -> tuple[Problem, ...]:
+    """Every problem that a rule finds, errors first."""
+    found = [problem for rule in RULES for problem in rule(facts)]
+    return tuple(sorted(found, key=lambda problem: problem.severity != "error"))
+
+
+def _problem(
+    code: str,
+    field: str | None,
+    variant: str | None = None,
+    params: Mapping[str, Scalar] | None = None,
+    *,
+    severity: Severity = "error",
+    mend: Mapping[str, Scalar] | None = None,
+) -> Problem:
+    """A problem whose sentence is that of the code, or of one of its variants; `mend` is the remedy as a button."""
+    says = f"problem.{code}.{variant}" if variant is not None else None
+    set_to = dict(mend) if mend is not None else None
+    return Problem(code=code, severity=severity, field=field, says=says, params=dict(params or {}), set=set_to)
+
+
+def offload_needs_stage(facts: Facts) -> list[Problem]:
+    zero, code, field = facts.spec.zero, "offload-needs-stage", "zero.offload"
+    if zero.offload == "none":
+        return []
+    if zero.stage == "none":
+        stage = "3" if zero.offload == "all" else "2"
+        return [_problem(code, field, params={"stage": stage}, mend={"zero.stage": stage})]
+    if zero.offload == "all" and zero.stage != "3":
+        return [_problem(code, field, "param", {"stage": zero.stage}, mend={"zero.stage": "3"})]
+    return []
+
+
+def offload_toolchain(facts: Facts) -> list[Problem]:
+    if facts.spec.zero.offload == "none" or facts.host.compiler is not None:
+        return []
+    return [_problem("offload-toolchain", "zero.offload", mend={"zero.offload": "none"})]
+
+
+def stage_unneeded(facts: Facts) -> list[Problem]:
+    zero = facts.spec.zero
+    if zero.stage == "none" or zero.offload != "none" or facts.devices.ranks > 1:
+        return []
+    params = {"stage": zero.stage}
+    return [_problem("stage-unneeded", "zero.stage", params=params, severity="warning", mend={"zero.stage": "none"})]
+
+
+def precision(facts: Facts) -> list[Problem]:
+    asked, code, field = facts.spec.train.precision, "precision-unsupported", "train.precision"
+    auto = {"train.precision": "auto"}
+    found: list[Problem] = []
+    if facts.devices.device == "cpu":
+        if asked == "fp16":
+            found.append(_problem(code, field, "cpu-fp16", mend=auto))
+        elif asked == "bf16":
+            found.append(_problem(code, field, "cpu-bf16", severity="warning", mend=auto))
+    elif asked == "bf16":
+        lowest = lowest_capability(facts.devices)
+        if lowest is not None and lowest < BF16_CAPABILITY:
+            found.append(_problem(code, field, "bf16", {"capability": f"{lowest[0]}.{lowest[1]}"}, mend=auto))
+    if facts.dtype == "fp16" and facts.model is not None and facts.model.dtype == "bfloat16":
+        found.append(_problem(code, field, "fp16-on-bf16", severity="warning", mend={"train.precision": "fp32"}))
+    return found
+
+
+def gpus_available(facts: Facts) -> list[Problem]:
+    asked, code = facts.spec.devices, "gpu-unavailable"
+    usable = {gpu.uuid for gpu in usable_gpus(facts.host)}
+    known = {gpu.uuid for gpu in facts.host.gpus}
+    found: list[Problem] = []
+    for uuid in dict.fromkeys(asked.gpus):
+        if uuid not in usable:
+            variant = "lost" if uuid in known else "unknown" if usable else "none"
+            found.append(_problem(code, "devices.gpus", variant, {"uuid": uuid[:60], "found": len(usable)}))
+    if asked.count is None or found:
+        return found
+    if facts.devices.device == "cpu":
+        most, variant = max(facts.host.cpu_count, 1), "cpu"
+    else:
+        most, variant = len(set(asked.gpus) & usable) if asked.gpus else len(usable), "count"
+    if asked.count > most:
+        params = {"asked": asked.count, "found": most}
+        found.append(_problem(code, "devices.count", variant, params, mend={"devices.count": most}))
+    return found
+
+
+def gpus_busy(facts: Facts) -> list[Problem]:
+    """Told, not refused: it may be free by the time of Start, which looks again and refuses then."""
+    found = []
+    for name in facts.devices.names:
+        holder = facts.host.held.get(name)
+        if holder is not None:
+            variant = "cpu" if name == "cpu" else None
+            params = {"device": name, "run": holder}
+            found.append(_problem("gpu-busy", "devices.gpus", variant, params, severity="warning"))
+    return found
+
+
+def shared_memory(facts: Facts) -> list[Problem]:
+    total = facts.host.shm_total
+    if facts.devices.device != "cuda" or facts.devices.ranks < 2 or total is None or total >= SHM_LEAST:
+        return []
+    params = {"total": _gib(total), "least": _gib(SHM_LEAST)}
+    return [_problem("shm-too-small", None, params=params, severity="warning")]
+
+
+def disk_space(facts: Facts) -> list[Problem]:
+    need = disk_needed(facts)
+    if need is None or need <= facts.host.disk_free:
+        return []
+    params = {"need": _gib(need), "free": _gib(facts.host.disk_free)}
+    return [_problem("disk-space", "train.keep_checkpoints", params=params)]
+
+
+def disk_needed(facts: Facts) -> int | None:
+    """Bytes that the run will write: the result, and each checkpoint that is kept and one being written.
+
+    A checkpoint holds the trained weights and 12 bytes of optimizer state for each of their elements.
+    """
+    if facts.trainable is None or facts.model is None:
+        return None
+    width = 4 if facts.spec.zero.stage == "none" else DTYPE_BYTES[facts.dtype]
+    need = facts.trainable * width
+    if facts.spec.train.save_every is not None:
+        need += (facts.spec.train.keep_checkpoints + 1) * facts.trainable * (width + 12)
+    if not facts.model.prepared and facts.model.parameters is not None:
+        need += facts.model.parameters * 4
+    return need
+
+
+def _gib(size: int) -> str:
+    return f"{size / 2**30:.2f} GiB"
+
+
+def data_good(facts: Facts) -> list[Problem]:
+    data, tokens, code, field = facts.data, facts.tokens, "data-refused", "data.path"
+    if data is None:
+        return []
+    errors = [problem for problem in data.problems if problem.severity == "error"]
+    if data.usable == 0:
+        # the reasons themselves, in the words of the data's own report
+        reasons = [Problem(code=code, field=field, says=p.message_key, params=p.params) for p in errors]
+        return [_problem(code, field, params={"path": data.path, "total": data.total}), *reasons]
+    found = []
+    if data.refused:
+        rows = ", ".join(str(row) for problem in errors for row in problem.rows[:5]) or "-"
+        params: dict[str, Scalar] = {"refused": data.refused, "total": data.total, "rows": rows}
+        found.append(_problem(code, field, "some", params, severity="warning"))
+    if tokens is not None:
+        params = {"count": tokens.without_trainable, "length": facts.spec.data.max_length}
+        if tokens.rows == 0:
+            found.append(_problem(code, "data.max_length", "nothing-learned", params))
+        elif tokens.without_trainable:
+            found.append(_problem(code, "data.max_length", "left-out", params, severity="warning"))
+    return found
+
+
+def model_good(facts: Facts) -> list[Problem]:
+    model, spec = facts.model, facts.spec
+    if model is None:
+        return []
+    found = []
+    name = {"model": model.name}
+    if model.remote_code and not spec.model.trust_remote_code:
+        trust = {"model.trust_remote_code": True}
+        found.append(_problem("remote-code", "model.trust_remote_code", params=name, mend=trust))
+    if model.has_template is False:
+        found.append(_problem("template-missing", "model.path", params=name, severity="warning"))
+    most = model.context_length
+    if most is not None and spec.data.max_length > most:
+        params = {"asked": spec.data.max_length, "most": most}
+        mend = {"data.max_length": most}
+        found.append(_problem("value-range", "data.max_length", "context", params, severity="warning", mend=mend))
+    return found
+
+
+def targets_exist(facts: Facts) -> list[Problem]:
+    method, model = facts.spec.method, facts.model
+    if method.kind != "lora" or model is None or not model.linear_shapes or method.targets.strip() == "all-linear":
+        return []
+    names = [name.strip() for name in method.targets.split(",") if name.strip()]
+    absent = [name for name in names or [method.targets] if not targeted(model.linear_shapes, name)]
+    if not absent:
+        return []
+    there = sorted({name.removesuffix(".weight").rpartition(".")[2] for name in model.linear_shapes})
+    params = {"names": ", ".join(absent)[:120], "there": ", ".join(there[:12])}
+    return [_problem("value-range", "method.targets", "targets", params, mend={"method.targets": "all-linear"})]
+
+
+def paths_safe(facts: Facts) -> list[Problem]:
+    found = []
+    for field, path in (("model.path", facts.spec.model.path), ("data.path", facts.spec.data.path)):
+        absolute = Path(path).expanduser().absolute()
+        if any(absolute.is_relative_to(root) for root in PSEUDO):
+            found.append(_problem("unsafe-path", field, params={"path": path[:120]}))
+    return found
+
+
+def ignored_choices(facts: Facts) -> list[Problem]:
+    """What was chosen and has no effect here is told, never passed over."""
+    spec, zero = facts.spec, facts.spec.zero
+    found: list[tuple[str, str]] = []
+    if not zero.gather_on_save:
+        if zero.stage != "3":
+            found.append(("zero.gather_on_save", "gather"))
+        elif spec.method.kind == "lora":
+            found.append(("zero.gather_on_save", "gather-lora"))
+    if zero.stage == "none":
+        found += [(f"zero.{name}", "stage-none") for name in _changed(zero, ("overlap_comm", "bucket_size"))]
+    elif zero.bucket_size is not None and facts.trainable is not None and zero.bucket_size > max(facts.trainable, 2):
+        found.append(("zero.bucket_size", "bucket"))
+    if spec.method.kind == "full":
+        names = _changed(spec.method, ("rank", "alpha", "dropout", "targets"))
+        found += [(f"method.{name}", "lora") for name in names]
+    if spec.train.save_every is None:
+        found += [(f"train.{name}", "checkpoints") for name in _changed(spec.train, ("keep_checkpoints",))]
+    return [
+        _problem("ignored-choice", field, variant, {"field": field, "trainable": facts.trainable}, severity="warning")
+        for field, variant in found
+    ]
+
+
+def _changed(part: Part, names: Iterable[str]) -> list[str]:
+    """The fields whose value is not the default."""
+    return [name for name in names if getattr(part, name) != type(part).model_fields[name].get_default()]
+
+
+def gather_disabled(facts: Facts) -> list[Problem]:
+    zero = facts.spec.zero
+    if zero.gather_on_save or zero.stage != "3" or facts.spec.method.kind != "full":
+        return []
+    return [_problem("gather-disabled", "zero.gather_on_save", severity="warning", mend={"zero.gather_on_save": True})]
+
+
+RULES: tuple[Rule, ...] = (
+    offload_needs_stage,
+    offload_toolchain,
+    precision,
+    gpus_available,
+    gpus_busy,
+    model_good,
+    targets_exist,
+    data_good,
+    paths_safe,
+    disk_space,
+    shared_memory,
+    stage_unneeded,
+    gather_disabled,
+    ignored_choices,
+)
+"""All rules, in the order in which their problems are told."""

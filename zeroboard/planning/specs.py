@@ -1,0 +1,299 @@
+"""From what a person wrote (YAML, JSON, `--set`) to a `RunSpec`, with everything that is wrong named at once."""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import json
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from zeroboard.contract.problems import Problem, Scalar
+from zeroboard.contract.spec import FieldFacts, RunSpec, fields
+from zeroboard.errors import NotFound, Refused, UsageError
+from zeroboard.messages import Language, say
+
+SIZE_LIMIT = 1 << 20
+"""Bytes of the largest spec that is read."""
+
+_FIELDS: dict[str, FieldFacts] = {facts.key: facts for facts in fields()}
+_SECTIONS = frozenset(key.split(".")[0] for key in _FIELDS if "." in key)
+_MISSING = {"model": "model-missing", "data": "data-missing"}
+_EXAMPLES: dict[str, str] = {"model.path": "SmolLM2-135M-Instruct", "data.path": "demo-en"}
+
+
+def read_spec(path: Path) -> tuple[RunSpec | None, tuple[Problem, ...]]:
+    """The spec of a YAML or JSON file, or every problem of it. Raises `NotFound` where there is no such file."""
+    try:
+        value = read_value(path)
+    except Refused as error:
+        return None, error.problems
+    return parse_spec(value)
+
+
+def read_value(path: Path) -> dict[str, Any]:
+    """The mapping in a YAML or JSON file.
+
+    Raises `NotFound` where there is no such file, and `Refused` (codes `not-json`, `duplicate-key`, `wrong-type`)
+    where it holds no mapping.
+    """
+    if not path.is_file():
+        raise NotFound("error.spec-not-found", path=str(path))
+    size = path.stat().st_size
+    if size > SIZE_LIMIT:
+        raise Refused([Problem(code="not-json", says="problem.not-json.too-large", params={"size": size})])
+    try:
+        value = _load(path.read_bytes().decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise Refused([Problem(code="not-json", says="problem.not-json.encoding")]) from error
+    except _DuplicateKey as error:
+        params: dict[str, Scalar] = {"key": error.key[:80], "line": error.line}
+        raise Refused([Problem(code="duplicate-key", field=error.key[:80], params=params)]) from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = mark.line + 1 if mark is not None else None
+        says = "problem.not-json.line" if line is not None else None
+        raise Refused([Problem(code="not-json", says=says, params={"line": line})]) from error
+    if not isinstance(value, dict):
+        raise Refused([Problem(code="wrong-type", says="problem.wrong-type.spec", params={"found": _kind(value)})])
+    return value
+
+
+def with_sets(value: Mapping[str, Any], sets: Sequence[str]) -> dict[str, Any]:
+    """The mapping with `key=value` texts over it; values are YAML scalars (`zero.stage=3`).
+
+    An unknown key is taken over, so that `parse_spec` names it. Raises `UsageError` where a text has no `=`, an empty
+    key, a value that is no YAML, or a key below something that is no section.
+    """
+    result = copy.deepcopy(dict(value))
+    for text in sets:
+        key, sign, given = text.partition("=")
+        path = [part.strip() for part in key.split(".")]
+        if not sign or not all(path):
+            raise UsageError("error.bad-set", given=text)
+        at = result
+        for part in path[:-1]:
+            inner = at.setdefault(part, {})
+            if not isinstance(inner, dict):
+                raise UsageError("error.bad-set", given=text)
+            at = inner
+        at[path[-1]] = _set_value(".".join(path), given, text)
+    return result
+
+
+def parse_spec(value: Mapping[str, Any]) -> tuple[RunSpec | None, tuple[Problem, ...]]:
+    """The spec of a mapping, or None and every problem of it with its dotted field."""
+    plain = {
+        str(key): {str(k): v for k, v in inner.items()} if isinstance(inner, Mapping) else inner
+        for key, inner in value.items()
+    }
+    problems = [*_conflicts(plain), *_switches(plain)]
+    known = {problem.field for problem in problems}
+    try:
+        spec = RunSpec.model_validate(plain)
+    except ValidationError as error:
+        for detail in error.errors(include_url=False, include_context=True):
+            problem = _problem([str(part) for part in detail["loc"]], detail["type"], detail)
+            if problem.field not in known:
+                known.add(problem.field)
+                problems.append(problem)
+        return None, tuple(problems)
+    return (None if problems else spec), tuple(problems)
+
+
+def spec_yaml(spec: RunSpec) -> str:
+    """The spec as it is written into a run's folder: YAML that reads back to the same spec."""
+    return yaml.safe_dump(spec.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
+
+def commented_example(language: Language = "en") -> str:
+    """A whole spec with its defaults; above each field what it is."""
+    lines: list[str] = []
+    section = ""
+    for key, facts in _FIELDS.items():
+        head, _, name = key.rpartition(".")
+        if head != section:
+            lines += ["", f"{head}:"]
+            section = head
+        indent = "  " if head else ""
+        default = _EXAMPLES[key] if facts.default is ... else facts.default
+        written = yaml.safe_dump({name or key: list(default) if isinstance(default, tuple) else default})
+        lines.append(f"{indent}# {say(f'field.{key}.hint', language)}{_bounds_note(facts)}")
+        lines.append(f"{indent}{written.strip()}")
+    return "\n".join(lines).lstrip("\n") + "\n"
+
+
+class _DuplicateKey(Exception):
+    def __init__(self, key: str, line: int) -> None:
+        self.key = key
+        self.line = line
+        super().__init__(f"{key} twice, line {line}")
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML without the silence about a key that is given twice."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if not isinstance(key.value, str):
+                continue
+            if key.value in seen:
+                raise _DuplicateKey(key.value, key.start_mark.line + 1)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def _load(text: str) -> Any:
+    if text.lstrip().startswith("{"):
+        try:
+            return json.loads(text, object_pairs_hook=_unique)
+        except json.JSONDecodeError:
+            return yaml.load(text, _Loader)  # YAML may begin so too; its message names the line
+    return yaml.load(text, _Loader)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise _DuplicateKey(key, 0)
+        found[key] = value
+    return found
+
+
+def _set_value(key: str, given: str, text: str) -> Any:
+    facts = _FIELDS.get(key)
+    if facts is not None and facts.kind == "text":
+        return given
+    try:
+        return yaml.safe_load(given)
+    except yaml.YAMLError as error:
+        raise UsageError("error.bad-set", given=text) from error
+
+
+def _conflicts(value: Mapping[str, Any]) -> list[Problem]:
+    """Both precisions asked at once, in any of the ways in which people write it."""
+    train = value.get("train")
+    if not isinstance(train, Mapping):
+        return []
+    asked = train.get("precision")
+    words = {str(word).strip().lower() for word in asked} if isinstance(asked, list) else set()
+    if isinstance(asked, str):
+        words = {word.strip().lower() for word in asked.replace("+", ",").split(",")}
+    words |= {name for name in ("bf16", "fp16") if train.get(name) is True}
+    if {"bf16", "fp16"} <= words:
+        return [Problem(code="precision-conflict", field="train.precision", set={"train.precision": "auto"})]
+    return []
+
+
+def _switches(value: Mapping[str, Any]) -> list[Problem]:
+    """`true` where a number is wanted: Python would take it for 1."""
+    found: list[Problem] = []
+    for key, facts in _FIELDS.items():
+        head, _, name = key.rpartition(".")
+        section = value.get(head) if head else value
+        if facts.kind in ("integer", "number") and isinstance(section, Mapping) and isinstance(section.get(name), bool):
+            found.append(_wrong_type(key, section[name]))
+    return found
+
+
+def _problem(path: list[str], kind: str, detail: Any) -> Problem:
+    """One of pydantic's errors as a problem."""
+    key = ".".join(path[:2]) if path[0] in _SECTIONS else path[0]
+    given = detail.get("input")
+    if kind == "extra_forbidden":
+        return _unknown(key)
+    if kind == "missing":
+        return Problem(
+            code=_MISSING[path[0]], field=key if "." in key else f"{key}.path", says=f"problem.{_MISSING[path[0]]}.none"
+        )
+    if kind in ("literal_error", "string_too_short", "string_too_long") or kind.startswith(("greater_", "less_")):
+        return _out_of_range(key, given)
+    if kind in ("finite_number", "int_parsing_size") or (kind == "int_from_float" and _huge(given)):
+        return _out_of_range(key, given)
+    if key in _SECTIONS:
+        params: dict[str, Scalar] = {
+            "key": key,
+            "found": _kind(given),
+            "example": f"{key}.path" if key in _MISSING else key,
+        }
+        return Problem(code="wrong-type", field=key, says="problem.wrong-type.section", params=params)
+    return _wrong_type(key, given)
+
+
+def _huge(given: object) -> bool:
+    return isinstance(given, float) and abs(given) >= 2**53
+
+
+def _unknown(key: str) -> Problem:
+    names = [*_FIELDS, *_SECTIONS]
+    near = difflib.get_close_matches(key, names, n=1, cutoff=0.6)
+    if not near:  # the right name in the wrong section
+        near = [name for name in _FIELDS if name.rpartition(".")[2] == key.rpartition(".")[2]]
+    if near:
+        return Problem(
+            code="unknown-key",
+            field=key[:80],
+            says="problem.unknown-key.nearest",
+            params={"key": key[:80], "nearest": near[0]},
+        )
+    return Problem(code="unknown-key", field=key[:80], params={"key": key[:80]})
+
+
+def _out_of_range(key: str, given: object) -> Problem:
+    facts = _FIELDS[key]
+    params: dict[str, Scalar] = {"key": key, "value": _shown(given)}
+    if facts.choices:
+        params["choices"] = ", ".join(facts.choices)
+        return Problem(code="value-range", field=key, says="problem.value-range.choice", params=params)
+    if facts.kind == "text":
+        says = "problem.value-range.empty" if given == "" else "problem.value-range.long"
+        return Problem(code="value-range", field=key, says=says, params=params)
+    params["bounds"] = bounds(facts)
+    return Problem(code="value-range", field=key, params=params)
+
+
+def _wrong_type(key: str, given: object) -> Problem:
+    facts = _FIELDS.get(key)
+    kind = facts.kind if facts is not None else "text"
+    params: dict[str, Scalar] = {"key": key, "found": _kind(given), "value": _shown(given)}
+    return Problem(code="wrong-type", field=key, says=f"problem.wrong-type.{kind}", params=params)
+
+
+def bounds(facts: FieldFacts) -> str:
+    """The bounds of a number in signs that need no translation: `≥ 1, ≤ 1024`."""
+    signs = (("≥", facts.ge), (">", facts.gt), ("≤", facts.le), ("<", facts.lt))
+    return ", ".join(f"{sign} {limit:.12g}" for sign, limit in signs if limit is not None)
+
+
+def _bounds_note(facts: FieldFacts) -> str:
+    """What may stand there, for a comment."""
+    notes = facts.choices or tuple(note for note in (bounds(facts), facts.unit) if note)
+    return f" ({(' | ' if facts.choices else ', ').join(notes)})" if notes else ""
+
+
+def _shown(given: object) -> Scalar:
+    """A value as it may stand in a sentence: short, never a structure, never NaN."""
+    if given is None or isinstance(given, bool):
+        return given
+    if isinstance(given, float):
+        return given if math.isfinite(given) else str(given)
+    if isinstance(given, int):
+        return given if abs(given) < 2**53 else f"{given:.3g}" if abs(given) < 10**300 else "> 1e300"
+    return given[:60] if isinstance(given, str) else _kind(given)
+
+
+def _kind(given: object) -> str:
+    """The kind of a value in the words of JSON."""
+    if given is None:
+        return "null"
+    for kinds, name in (((bool,), "boolean"), ((int, float), "number"), ((str,), "text"), ((list, tuple), "list")):
+        if isinstance(given, kinds):
+            return name
+    return "object" if isinstance(given, Mapping) else type(given).__name__

@@ -1,0 +1,30 @@
+"""How many optimizer steps a training takes, counted as the Trainer counts.
+
+Source: `Trainer.set_initial_training_values` of transformers 5.24 and `BatchSamplerShard.__len__` of accelerate 1.15.
+The rows are cut into micro-batches, the micro-batches are dealt to the ranks (short ranks are filled up), and a last,
+partial accumulation counts as a step.
+"""
+
+from __future__ import annotations
+
+import math
+
+
+def steps(rows: int, *, ranks: int, micro: int, accumulation: int, epochs: float, max_steps: int | None = None) -> int:
+    """Optimizer steps of a whole training over `rows` samples; 0 where there is nothing to train on."""
+    if rows < 1:
+        return 0
+    if max_steps is not None:
+        return max_steps
+    batches = _up(rows, micro)
+    passes = _up(batches, ranks)
+    return math.ceil(epochs * _up(passes, accumulation))
+
+
+def warmup_steps(ratio: float, total: int) -> int:
+    """Steps in which the learning rate rises, as transformers rounds a ratio (`TrainingArguments.get_warmup_steps`)."""
+    return math.ceil(total * ratio)
+
+
+def _up(number: int, by: int) -> int:
+    return -(-number // by)

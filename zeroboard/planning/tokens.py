@@ -1,0 +1,44 @@
+"""The name under which tokenised data is kept: a hash of everything that decides what the tokens are."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from zeroboard.catalogue import bundled_model
+from zeroboard.contract.plan import TOKENS_VERSION, ModelFacts
+from zeroboard.files import sha256_file, sha256_text, to_json
+
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "tokenizer.model",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "merges.txt",
+    "chat_template.jinja",
+    "chat_template.json",
+)
+"""The files of a model's folder that decide how text becomes tokens."""
+
+
+def tokens_key(data: Path, model: ModelFacts, max_length: int) -> str:
+    """The folder's name in `cache/tokens/`: 32 hexadecimal digits over data, tokenizer, maximum length and version.
+
+    A bundled model counts by its package and that package's version, so that the key is the same before and after it
+    is converted. Reads the data file once. Raises `FileNotFoundError` where the data is not there.
+    """
+    parts = [TOKENS_VERSION, sha256_file(data), _tokenizer(model), max_length]
+    return sha256_text(to_json(parts, indent=None))[:32]
+
+
+def _tokenizer(model: ModelFacts) -> list[str]:
+    bundled = bundled_model(model.name)
+    if bundled is not None:
+        try:
+            return [bundled.package, version(bundled.package)]
+        except PackageNotFoundError:  # converted earlier, and the package is gone since
+            return [bundled.package, "-"]
+    folder = Path(model.path)
+    return [f"{name} {sha256_file(folder / name)}" for name in TOKENIZER_FILES if (folder / name).is_file()]
