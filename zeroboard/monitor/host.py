@@ -1,4 +1,4 @@
-"""What this machine has: processor, memory, disk, compiler, packages, GPUs. Nothing here raises for a missing reading."""
+"""What this machine has: processor, memory, disk, compiler, packages, GPUs. A missing reading raises nothing."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def host_facts(
 
 
 def compiler() -> str | None:
-    """The C++ compiler that torch's extensions can be built with: it takes ninja as well, so without one there is none."""
+    """The C++ compiler that torch's extensions can be built with; None as well where ninja is missing."""
     found = shutil.which(os.environ.get("CXX") or "g++") or shutil.which("c++")
     return found if found is not None and ninja() is not None else None
 

@@ -1,7 +1,7 @@
 """The one gate to NVML (`nvidia-ml-py`, module `pynvml`).
 
-Each reading is asked for by itself: one that does not come is None, and `errors` of that GPU says why; it never stops its
-neighbours. Run it in a child process (`zeroboard.monitor`), for the driver's library may hang or crash.
+Each reading is asked for by itself: one that does not come is None, and `errors` of that GPU says why; it never stops
+its neighbours. Run it in a child process (`zeroboard.monitor`), for the driver's library may hang or crash.
 Covered: no driver, a driver and library that differ, a lost GPU, unified memory, readings that are not supported.
 Not covered: the slices of a GPU in MIG mode are not listed one by one.
 """

@@ -92,7 +92,7 @@ class Context:
             return StopRequest(time=time.time())
 
     def new_stop(self) -> StopRequest | None:
-        """A request to stop that the state does not know yet: the first one, or one that discards what was to be saved."""
+        """A request to stop that the state does not know yet: the first, or one to discard after one to save."""
         request, known = self.stop_request(), self.life.state.stop
         if request is None or known == "discard" or (known == "save" and not request.discard):
             return None

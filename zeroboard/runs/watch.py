@@ -1,7 +1,8 @@
 """Watching the launcher and its ranks: events into the state, and the ladder of a stop.
 
-The ladder: the engine sees the request and leaves by itself; past a deadline SIGTERM to the launcher; past `Timing.kill`
-more SIGKILL to whatever carries the run's mark. Before training began there is nothing to save, so SIGTERM comes at once.
+The ladder: the engine sees the request and leaves by itself; past a deadline SIGTERM to the launcher; past
+`Timing.kill` more SIGKILL to whatever carries the run's mark. Before training began there is nothing to save, so
+SIGTERM comes at once.
 """
 
 from __future__ import annotations

@@ -1,0 +1,82 @@
+"""`zeroboard show RUN`: one run, whole."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+from zeroboard.cli.face import Face, clock, number, size
+from zeroboard.messages import Language, say
+from zeroboard.services import runs, show
+
+LAST = 8
+"""How many of the last steps are shown."""
+
+
+def configure(parser: argparse.ArgumentParser, language: Language) -> None:
+    parser.add_argument("run", metavar="RUN", help=say("cli.option.run", language))
+
+
+def run(asked: argparse.Namespace, face: Face) -> int:
+    runs.adopt_orphans(face.paths)
+    said = show.show(face.paths, runs.find(face.paths, asked.run), language=face.language)
+    if face.json:
+        face.print_json(said)
+    else:
+        _print(said, face)
+    return 0
+
+
+def _print(said: dict[str, Any], face: Face) -> None:
+    progress = said["progress"]
+    created = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(said["created"]))
+    rows = [
+        ("id", said["id"]),
+        ("state", said["state"]),
+        ("made", created),
+        ("step", f"{progress['step']}/{'–' if progress['steps'] is None else progress['steps']}"),
+        ("left", clock(progress["eta_s"])),
+        ("folder", said["folder"]),
+        ("result", said["result"] or "–"),
+    ]
+    face.table((face.say(f"cli.show.{key}"), value) for key, value in rows)
+    if said["problem"] is not None:
+        face.problem(said["problem"])
+    if said["metrics"]:
+        face.print()
+        face.table(
+            (
+                (
+                    str(m["step"]),
+                    number(m["loss"]),
+                    number(m["learning_rate"], ".2e"),
+                    number(m["grad_norm"], ".3f"),
+                    number(m["tokens_per_s"], ".0f"),
+                    number(m["step_time"], ".2f"),
+                )
+                for m in said["metrics"][-LAST:]
+            ),
+            head=[face.say(f"cli.show.metric.{n}") for n in ("step", "loss", "rate", "norm", "tokens", "seconds")],
+        )
+    _print_proof(said["proof"], face)
+    if said["report"] is not None:
+        face.print()
+        face.print(face.say("cli.outcome.report", verdict=said["report"]["verdict"]))
+        face.table((c["name"], c["verdict"], c["detail"]) for c in said["report"]["checks"])
+
+
+def _print_proof(proof: dict[str, Any] | None, face: Face) -> None:
+    if proof is None:
+        return
+    face.print()
+    face.print(face.say("cli.outcome.proof", verdict=proof["verdict"], reason=proof["reason"]))
+    columns = ("parameter_bytes", "gradient_bytes", "optimizer_bytes", "offloaded_bytes", "peak_memory_bytes")
+    rows = [
+        (str(r["rank"]), r["device"], str(r["pid"]), f"{r['engine']} {r['stage']}", *(size(r[c]) for c in columns))
+        for r in proof["ranks"]
+    ]
+    expected = proof["expected"]
+    if expected is not None:
+        rows.append((face.say("cli.show.promised"), "", "", "", *(size(expected.get(c)) for c in columns[:-1]), ""))
+    face.table(rows, head=[face.say(f"cli.show.proof.{n}") for n in ("rank", "device", "pid", "engine", *columns)])

@@ -1,0 +1,41 @@
+"""`zeroboard train SPEC [--set …] [--detach]`: start a run and follow it to its end."""
+
+from __future__ import annotations
+
+import argparse
+
+from zeroboard.cli.face import Face
+from zeroboard.cli.follow import follow, outcome
+from zeroboard.cli.plan import add_spec
+from zeroboard.messages import Language, say
+from zeroboard.services import prepare, runs, words
+
+INTERRUPTED = 130
+
+
+def configure(parser: argparse.ArgumentParser, language: Language) -> None:
+    add_spec(parser, language)
+    parser.add_argument("--detach", action="store_true", help=say("cli.train.detach", language))
+
+
+def run(asked: argparse.Namespace, face: Face) -> int:
+    runs.adopt_orphans(face.paths)
+    plan = prepare.prepare(face.paths, prepare.load_spec(asked.spec, asked.sets))
+    run_id = plan.run_id
+    assert run_id is not None
+    for problem in words.plan(plan, face.language)["problems"]:
+        face.problem(problem)
+    state = runs.start(face.paths, run_id)
+    if asked.detach:
+        if face.json:
+            face.print_json({"id": run_id, "state": state.state, "folder": plan.folder})
+        else:
+            face.print(run_id)
+        return 0
+    face.note(face.say("cli.train.started", run=run_id, folder=plan.folder))
+    try:
+        snapshot = follow(face, run_id)
+    except KeyboardInterrupt:
+        face.note(face.say("cli.train.goes-on", run=run_id))
+        return INTERRUPTED
+    return outcome(face, snapshot)
