@@ -1,0 +1,103 @@
+"""A widget of the form as a Gradio component, built from its line of the table of fields.
+
+Gradio would judge values itself and answer in English toasts; these subclasses hand them on as they come, and the form
+judges them with everything else.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import gradio as gr
+from gradio.components import Component
+
+from zeroboard.messages import Language, say
+from zeroboard.ui.form import OFFLOAD, OFFLOAD_WHAT, Widget, element_id
+
+
+class Choice(gr.Radio):
+    """A radio that hands on what it gets."""
+
+    is_template = True
+
+    def preprocess(self, payload: Any) -> Any:
+        return payload
+
+
+class Number(gr.Number):
+    """A number that is neither rounded nor bounded here."""
+
+    is_template = True
+
+    def preprocess(self, payload: Any) -> Any:
+        return payload
+
+
+class Several(gr.CheckboxGroup):
+    """Several choices, handed on as they come."""
+
+    is_template = True
+
+    def preprocess(self, payload: Any) -> Any:
+        return payload
+
+
+def control(widget: Widget, value: Any, lang: Language, *, choices: list[tuple[str, str]] | None = None) -> Component:
+    """The component: labelled, explained, with its key in the spec. `choices` are known from outside (models, GPUs)."""
+    names = {"label": label(widget, lang), "info": hint(widget, lang)}
+    place = {"elem_id": element_id(widget.key), "elem_classes": ["zb-field"]}
+    field = widget.field
+    if widget.key == OFFLOAD:
+        return gr.Checkbox(value=value, **names, **place)
+    if field.kind == "list":
+        return Several(choices=choices or [], value=value, **names, **place)
+    if choices is not None:
+        return gr.Dropdown(choices=choices, value=value, allow_custom_value=True, **names, **place)
+    if widget.choices:
+        return Choice(
+            choices=[(choice_label(widget, c, lang), c) for c in widget.choices], value=value, **names, **place
+        )
+    if field.kind == "switch":
+        return gr.Checkbox(value=value, **names, **place)
+    if field.kind in ("integer", "number"):
+        step = 1 if field.kind == "integer" else _step(value)
+        return Number(value=value, step=step, **names, **place)
+    return gr.Textbox(value=value, max_lines=1, **names, **place)
+
+
+def label(widget: Widget, lang: Language) -> str:
+    if widget.key == OFFLOAD_WHAT:
+        return say("ui.form.offload-what.label", lang)
+    unit = widget.field.unit
+    words = say(f"field.{widget.field.key}.label", lang)
+    return f"{words} ({say(f'ui.unit.{unit}', lang)})" if unit else words
+
+
+def hint(widget: Widget, lang: Language) -> str:
+    """The sentence under the label; the field's bounds; its key, as the command line and the file name it."""
+    if widget.key == OFFLOAD_WHAT:
+        return say("ui.form.offload-what.hint", lang)
+    words = say("ui.form.offload.hint", lang) if widget.key == OFFLOAD else say(f"field.{widget.field.key}.hint", lang)
+    return " ".join(part for part in (words, bounds(widget), f"`{widget.field.key}`") if part)
+
+
+def bounds(widget: Widget) -> str:
+    """`1 … 1024`, `> 0`: what is allowed, where something is not."""
+    f = widget.field
+    low = f"≥ {f.ge:g}" if f.ge is not None else f"> {f.gt:g}" if f.gt is not None else ""
+    high = f"≤ {f.le:g}" if f.le is not None else f"< {f.lt:g}" if f.lt is not None else ""
+    if f.le is not None and f.le > 10_000:
+        high = ""  # so far off that it would only be noise
+    return f"({', '.join(part for part in (low, high) if part)})" if low or high else ""
+
+
+def choice_label(widget: Widget, choice: str, lang: Language) -> str:
+    if widget.key == OFFLOAD_WHAT:
+        return say(f"ui.form.offload-what.{choice}", lang)
+    return say(f"field.{widget.field.key}.choice.{choice}", lang)
+
+
+def _step(value: Any) -> float:
+    """What an arrow key changes: one in the value's first figure."""
+    return 10.0 ** math.floor(math.log10(value)) if isinstance(value, (int, float)) and 0 < value < 1 else 1

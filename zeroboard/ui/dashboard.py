@@ -1,0 +1,89 @@
+"""The page: one builder, called once a language."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gradio as gr
+
+from zeroboard.errors import ZeroBoardError
+from zeroboard.messages import Language, say
+from zeroboard.services import prepare
+from zeroboard.ui.desk import Desk
+from zeroboard.ui.panels import live as live_panel
+from zeroboard.ui.panels import runs as runs_panel
+from zeroboard.ui.shared import Shared
+from zeroboard.ui.tabs import export, preview, train
+from zeroboard.ui.theme import logo
+from zeroboard.ui.views import header
+from zeroboard.ui.wiring import Changes, Wire, html
+
+
+def build(shared: Shared, lang: Language, base: str = "") -> gr.Blocks:
+    """The page in a language. `base` is the path before our routes (behind a proxy)."""
+
+    def words(key: str) -> str:
+        return say(key, lang)
+
+    with gr.Blocks(title="ZeroBoard", analytics_enabled=False, fill_width=True) as page:
+        with gr.Row(elem_id="zb-header"):
+            gr.HTML(html(header.brand(logo(), lang)), elem_id="zb-brand")
+            chips = gr.HTML(elem_id="zb-chips", min_height=32)
+        notice = gr.HTML(elem_id="zb-notice")
+        with gr.Tabs(elem_id="zb-tabs", selected="train") as tabs:
+            with gr.Tab(words("ui.tab.train"), id="train"), gr.Tabs(elem_id="zb-faces", selected="setup") as faces:
+                desk = Desk(
+                    shared=shared, lang=lang, base=base, wire=Wire(lang=lang, notice=notice, prefix=lang.replace("-", "_")),
+                    chips=chips, tabs=tabs, faces=faces, run=gr.State(""), written=gr.State(None), seen=gr.State({}),
+                )  # fmt: skip
+                with gr.Tab(words("ui.tab.setup"), id="setup"):
+                    parts = train.build(desk, prepare.default_spec())
+                with gr.Tab(words("ui.tab.live"), id="live"):
+                    live = live_panel.build(desk)
+                with gr.Tab(words("ui.tab.runs"), id="runs"):
+                    runs = runs_panel.build(desk)
+            with gr.Tab(words("ui.tab.preview"), id="preview"):
+                preview_tab = preview.build(desk)
+            with gr.Tab(words("ui.tab.export"), id="export") as export_page:
+                export_tab = export.build(desk)
+        setup = train.wire(desk, parts, preview_tab)
+        live_panel.wire(desk, live)
+        runs_panel.wire(desk, runs)
+        export.wire(desk, export_tab, [export_page.select, live.to_export.click])
+        _wire_page(desk, page, setup, live)
+    return page
+
+
+def _wire_page(desk: Desk, page: gr.Blocks, setup: train.SetUp, live: live_panel.LivePanel) -> None:
+    """What concerns the whole page: opening it, leaving it, going from one tab to another."""
+
+    def open_page(*given: Any) -> Changes:
+        """What follows from the form, and the header."""
+        return {**setup.look(*given), desk.chips: desk.header("")}
+
+    def open_run(request: gr.Request) -> Changes:
+        """The run that the address names; raises `NotFound` where there is none of that name."""
+        run_id = request.query_params.get("run") or ""
+        if not run_id:
+            return {}
+        shown = live_panel.look(desk, live, run_id, {}, None)
+        return {**shown, desk.run: run_id, desk.faces: gr.update(selected="live")}
+
+    def use_settings(run_id: str) -> Changes:
+        """The open run's spec in the form."""
+        spec = preview.spec_of(desk.shared.snapshot(run_id).plan)
+        if spec is None:
+            raise ZeroBoardError("error.run-unreadable", run=run_id)
+        return {**setup.fill(spec), desk.faces: gr.update(selected="setup")}
+
+    def go_export() -> Changes:
+        return {desk.tabs: gr.update(selected="export")}
+
+    def leave(request: gr.Request) -> None:
+        desk.shared.chats.close(request.session_hash or "")
+
+    desk.wire.on(page.load, open_page, inputs=setup.inputs, outputs=[*setup.outputs, desk.chips], quiet=True)
+    desk.wire.on(page.load, open_run, outputs=[*live.shown, desk.chips, desk.seen, desk.run, desk.faces])
+    desk.wire.on(live.settings.click, use_settings, inputs=[desk.run], outputs=[*setup.outputs, desk.faces])
+    desk.wire.on(live.to_export.click, go_export, outputs=[desk.tabs])
+    page.unload(leave)

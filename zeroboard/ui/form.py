@@ -1,0 +1,156 @@
+"""The form, without a page: what stands in the widgets ⇄ the spec.
+
+The widgets follow from the table of fields (`contract.spec.fields`). One field is shown as two widgets: `zero.offload`
+is a switch, and what it moves is chosen under *advanced* (`auto` takes what the stage allows).
+Covered: every value that a browser may send, also a forged one, becomes a spec or problems by field. Not covered:
+whether the model, the data and the machine allow it; that is the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from zeroboard.contract.problems import Problem
+from zeroboard.contract.spec import FieldFacts, Offload, RunSpec, fields
+from zeroboard.files import sha256_text
+from zeroboard.services import prepare
+
+Card = Literal["model", "data", "method", "train", "zero"]
+CARDS: tuple[Card, ...] = get_args(Card)
+"""In the order of thought."""
+
+OFFLOAD = "zero.offload"
+OFFLOAD_WHAT = "zero.offload_what"
+"""Widget beside the switch; no field of the spec."""
+WHAT = ("auto", "optimizer", "all")
+
+LORA_FIELDS = ("method.rank", "method.alpha", "method.dropout", "method.targets")
+"""Mean nothing unless the method is LoRA."""
+
+_WITH_ZERO = "devices"
+"""The section of the spec that shares a card with `zero`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Widget:
+    """One widget of the form."""
+
+    key: str
+    field: FieldFacts
+    card: Card | None
+    """None: the run's name, which stands by the buttons."""
+    advanced: bool
+    choices: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """What a form came to."""
+
+    spec: RunSpec | None
+    problems: tuple[Problem, ...]
+
+
+def widgets() -> tuple[Widget, ...]:
+    """All widgets, in the order of the form; the order in which a handler gets their values."""
+    found: list[Widget] = []
+    for field in fields():
+        found.append(
+            Widget(key=field.key, field=field, card=card_of(field.key), advanced=field.advanced, choices=field.choices)
+        )
+        if field.key == OFFLOAD:
+            found.append(Widget(key=OFFLOAD_WHAT, field=field, card="zero", advanced=True, choices=WHAT))
+    return tuple(found)
+
+
+def card_of(field: str | None) -> Card | None:
+    """The card that shows a field of the spec; None for the name, or for what no field is."""
+    section = (field or "").split(".")[0]
+    if section == _WITH_ZERO:
+        return "zero"
+    return next((card for card in CARDS if card == section), None)
+
+
+def element_id(key: str) -> str:
+    """The id in the page of a widget, `f-train-micro_batch`."""
+    return "f-" + key.replace(".", "-")
+
+
+def to_mapping(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The widgets' values, by key, as the nested mapping of a spec; nothing is judged here."""
+    spec: dict[str, Any] = {}
+    for field in fields():
+        value = _plain(field, values.get(field.key))
+        if field.key == OFFLOAD:
+            value = offload(values.get(OFFLOAD), values.get(OFFLOAD_WHAT), values.get("zero.stage"))
+        *sections, name = field.key.split(".")
+        place = spec
+        for section in sections:
+            place = place.setdefault(section, {})
+        place[name] = value
+    return spec
+
+
+def from_spec(spec: RunSpec) -> dict[str, Any]:
+    """The widgets' values, by key, that show this spec."""
+    whole = spec.model_dump(mode="json")
+    values: dict[str, Any] = {}
+    for field in fields():
+        value: Any = whole
+        for part in field.key.split("."):
+            value = value[part]
+        values[field.key] = value
+    moved = spec.zero.offload
+    values[OFFLOAD] = moved != "none"
+    values[OFFLOAD_WHAT] = "auto" if moved in ("none", offload(True, "auto", spec.zero.stage)) else moved
+    return values
+
+
+def offload(switch: object, what: object, stage: object) -> Offload | Any:
+    """The spec's word for the switch and its choice. Stage 3 shards parameters, so only it can move all."""
+    if not isinstance(switch, bool):
+        return switch
+    if not switch:
+        return "none"
+    if what == "auto":
+        return "all" if str(stage) == "3" else "optimizer"
+    return what
+
+
+def check(values: Mapping[str, Any]) -> Checked:
+    """The spec of these values, or every problem at once, each with its field."""
+    spec, problems = prepare.check_spec(to_mapping(values))
+    return Checked(spec=spec, problems=tuple(problems))
+
+
+def stamp(spec: RunSpec) -> str:
+    """What tells one form from another: has it changed since the preview?"""
+    return sha256_text(spec.model_dump_json())
+
+
+def _plain(field: FieldFacts, value: Any) -> Any:
+    """What the browser sends, as YAML would have it: whole floats as integers, an empty optional as nothing."""
+    if isinstance(value, str):
+        value = value.strip()
+    if field.optional and value in ("", None):
+        return None
+    if field.kind == "list":
+        return [] if value is None else value
+    if field.kind in ("integer", "number") and isinstance(value, str):
+        return _number(value)
+    if field.kind == "integer" and isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
+def _number(text: str) -> Any:
+    """A number typed as text; what is none stays text, to be refused with its field."""
+    try:
+        return int(text)
+    except ValueError:
+        try:
+            return float(text)
+        except ValueError:
+            return text

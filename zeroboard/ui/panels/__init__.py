@@ -1,0 +1,1 @@
+"""Panels: parts of a tab with their components."""

@@ -1,0 +1,1 @@
+"""Tabs: components, then handlers, then wiring."""

@@ -1,0 +1,73 @@
+"""Preview: what Start will run, byte for byte, from the plan that was written."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+
+import gradio as gr
+import yaml
+
+from zeroboard.contract.plan import Plan
+from zeroboard.contract.spec import RunSpec
+from zeroboard.planning.specs import parse_spec, spec_yaml
+from zeroboard.ui import form
+from zeroboard.ui.desk import Desk, Written
+from zeroboard.ui.views import preview as view
+from zeroboard.ui.views.markup import tag
+from zeroboard.ui.views.plan import changed
+from zeroboard.ui.wiring import Changes, html
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreviewTab:
+    """The tab's components, and what is shown in them."""
+
+    desk: Desk
+    stale: gr.HTML
+    """Says that the form has changed since."""
+    page: gr.HTML
+
+    @property
+    def outputs(self) -> list[gr.HTML]:
+        return [self.stale, self.page]
+
+    def show(self, plan: Plan, spec: RunSpec) -> Changes:
+        """The changes that show a plan."""
+        state = self.desk.shared.snapshot(plan.run_id or "").state.state
+        words = self.desk.say(f"ui.state.{state}")
+        return {self.page: html(view.page(plan, self.desk.lang, words)), self.stale: ""}
+
+    def stale_notice(self, written: Written | None, spec: RunSpec) -> str:
+        """A sentence where the form is another than the one that was written; else nothing."""
+        if written is None or written.stamp == form.stamp(spec):
+            return ""
+        before = spec_of(self.desk.shared.snapshot(written.run_id).plan)
+        differs = changed(before, spec, self.desk.lang) if before is not None else []
+        return html(view.stale(self.desk.lang, differs))
+
+    def save_link(self, spec: RunSpec) -> str:
+        """The spec as a file, in the link itself: the same file that the command line takes."""
+        data = base64.b64encode(spec_yaml(spec).encode()).decode()
+        return str(
+            tag(
+                "a",
+                self.desk.say("ui.button.save"),
+                href=f"data:application/yaml;base64,{data}",
+                download="zeroboard-spec.yaml",
+                class_="zb-link",
+            )
+        )
+
+
+def build(desk: Desk) -> PreviewTab:
+    """The components."""
+    stale = gr.HTML(elem_id="zb-stale")
+    page = gr.HTML(html(view.nothing(desk.lang)), elem_id="zb-preview-page")
+    return PreviewTab(desk=desk, stale=stale, page=page)
+
+
+def spec_of(plan: Plan | None) -> RunSpec | None:
+    """The spec that a plan was made from, read back from its own file."""
+    content = plan.files.get("spec.yaml") if plan is not None else None
+    return parse_spec(yaml.safe_load(content))[0] if content else None

@@ -1,0 +1,209 @@
+"""A run while it goes on and when it has ended: progress, charts, what went wrong."""
+
+from __future__ import annotations
+
+from markupsafe import Markup
+
+from zeroboard.contract.events import ErrorEvent, PhaseEvent, StepEvent
+from zeroboard.contract.state import ENDED, RunState
+from zeroboard.messages import Language, has, say
+from zeroboard.runs.snapshot import Snapshot
+from zeroboard.ui.views import numbers
+from zeroboard.ui.views.charts import line_chart
+from zeroboard.ui.views.markup import badge, empty, join, problem_item, rows, tag
+
+TRACK = ("starting", "running", "verifying", "finished")
+"""The stations of a run that goes well, drawn as a line of dots."""
+
+STATE_KIND = {"finished": "pass", "failed": "fail", "stopped": "warn", "lost": "fail", "stopping": "warn"}
+
+
+def nothing(lang: Language) -> Markup:
+    """No run is open."""
+    return empty(say("ui.live.empty.title", lang), say("ui.live.empty.text", lang))
+
+
+def progress(shown: Snapshot, lang: Language) -> Markup:
+    """Name, state, bar, step, ETA and speed; the same height in every state."""
+    run = shown.state
+    share, words = _where(shown, lang)
+    last = shown.steps[-1] if shown.steps else None
+    title = tag(
+        "div",
+        tag("h2", run.name or run.id),
+        badge(STATE_KIND.get(run.state, "live"), say(f"ui.state.{run.state}", lang)),
+        tag("code", run.id, class_="dim") if run.name else None,
+        class_="zb-title",
+    )
+    known = share is not None
+    bar = tag(
+        "div",
+        tag(
+            "div",
+            "",
+            class_="fill" if known else "fill unknown",
+            style=f"width:{100 * (share or 0):.2f}%" if known else None,
+        ),
+        class_=f"zb-progress {STATE_KIND.get(run.state, '')}",
+        role="progressbar",
+        aria_valuemin="0",
+        aria_valuemax="100",
+        aria_valuenow=f"{100 * share:.0f}" if share is not None else None,
+        aria_label=words,
+    )
+    facts = [
+        (say("ui.live.step", lang), f"{run.step:,} / {run.steps:,}" if run.steps else "–"),
+        (say("ui.live.eta", lang), numbers.duration(shown.eta_s, lang) if shown.eta_s is not None else "–"),
+        (say("ui.live.epoch", lang), f"{last.epoch:.2f}" if last else "–"),
+        (say("ui.live.loss", lang), numbers.loss(last.loss, lang) if last else "–"),
+        (say("ui.live.tokens", lang), f"{last.tokens_per_s:,.0f}" if last and last.tokens_per_s is not None else "–"),
+        (say("ui.live.step-time", lang), f"{last.step_time:.2f} s" if last else "–"),
+        (say("ui.live.took", lang), _took(run, lang)),
+    ]
+    return tag(
+        "div", title, _track(run, lang), bar, tag("p", words, class_="zb-now", role="status"), rows(facts, "zb-figures")
+    )
+
+
+def _track(run: RunState, lang: Language) -> Markup:
+    """Where on its way the run is."""
+    place = {"saving": "running", "queued": "starting", "planned": "", "stopping": "running"}.get(run.state, run.state)
+    reached = TRACK.index(place) if place in TRACK else -1
+    dots = []
+    for at, name in enumerate(TRACK):
+        done = run.state == "finished" or at < reached
+        dots.append(
+            tag(
+                "li",
+                say(f"ui.track.{name}", lang),
+                class_="done" if done else "now" if at == reached else None,
+                aria_current="step" if at == reached else None,
+            )
+        )
+    return tag("ol", *dots, class_="zb-track")
+
+
+def _where(shown: Snapshot, lang: Language) -> tuple[float | None, str]:
+    """(share of the bar or None for unknown, what is being done)."""
+    run = shown.state
+    if run.state in ENDED or run.state in ("planned", "lost"):
+        full = 1.0 if run.state == "finished" else (run.step / run.steps if run.steps else 0.0)
+        return full, say(f"ui.now.{run.state}", lang)
+    if run.state in ("running", "saving") and run.steps:
+        key = "ui.now.saving" if run.state == "saving" else "ui.now.running" if run.step else "ui.now.first-step"
+        return run.step / run.steps, say(key, lang, step=run.step, steps=run.steps)
+    phase = shown.phase
+    if phase is not None and run.state in ("starting", "running", "verifying"):
+        return phase.done, _phase_words(phase, lang)
+    if run.state == "starting" and run.phase is not None:
+        return run.phase_done, say(f"ui.now.phase.{run.phase}", lang)
+    return None, say(f"ui.now.{run.state}", lang)
+
+
+def _phase_words(phase: PhaseEvent, lang: Language) -> str:
+    words = say(f"ui.now.phase.{phase.phase}", lang)
+    if phase.says and has(phase.says, lang):
+        return f"{words} {say(phase.says, lang, **phase.params)}"
+    return words
+
+
+def _took(run: RunState, lang: Language) -> str:
+    begin = run.started
+    end = run.ended or run.changed
+    return numbers.duration(end - begin, lang) if begin is not None else "–"
+
+
+def charts(shown: Snapshot, lang: Language) -> Markup:
+    """Loss and learning rate over the steps."""
+    steps = shown.steps
+    end = float(shown.state.steps or 0)
+    waiting = say("ui.chart.waiting", lang)
+    return tag(
+        "div",
+        _card(
+            say("ui.chart.loss", lang),
+            numbers.loss(_last_loss(steps), lang) if steps else "–",
+            line_chart(
+                [(s.step, s.loss) for s in steps],
+                title=say("ui.chart.loss", lang),
+                words=_loss_words(steps, lang),
+                x_label=say("ui.chart.step", lang),
+                format_y=lambda y: f"{y:.3g}",
+                x_end=end,
+                empty=waiting,
+            ),
+        ),
+        _card(
+            say("ui.chart.rate", lang),
+            numbers.rate(steps[-1].learning_rate, lang) if steps else "–",
+            line_chart(
+                [(s.step, s.learning_rate) for s in steps],
+                title=say("ui.chart.rate", lang),
+                words=say("ui.chart.rate.words", lang, now=numbers.rate(steps[-1].learning_rate, lang))
+                if steps
+                else waiting,
+                x_label=say("ui.chart.step", lang),
+                format_y=lambda y: numbers.rate(y, lang),
+                x_end=end,
+                empty=waiting,
+            ),
+        ),
+        class_="zb-charts",
+    )
+
+
+def _card(title: str, value: str, picture: Markup) -> Markup:
+    return tag(
+        "section",
+        tag("div", tag("h3", title), tag("b", value, class_="num"), class_="zb-title"),
+        picture,
+        class_="zb-card",
+    )
+
+
+def _last_loss(steps: tuple[StepEvent, ...]) -> float | None:
+    return next((s.loss for s in reversed(steps) if s.loss is not None), None)
+
+
+def _loss_words(steps: tuple[StepEvent, ...], lang: Language) -> str:
+    known = [s.loss for s in steps if s.loss is not None]
+    if not known:
+        return say("ui.chart.waiting", lang)
+    return say(
+        "ui.chart.loss.words",
+        lang,
+        first=numbers.loss(known[0], lang),
+        now=numbers.loss(known[-1], lang),
+        best=numbers.loss(min(known), lang),
+    )
+
+
+def outcome(shown: Snapshot, lang: Language) -> Markup:
+    """How it ended, or what went wrong so far: in words first, the traceback folded away."""
+    run = shown.state
+    parts: list[object] = []
+    if run.state in ("finished", "stopped", "failed", "lost"):
+        report = shown.report
+        words = say(f"ui.outcome.{run.state}", lang)
+        if report is not None and run.state in ("finished", "stopped"):
+            words += " " + say(f"ui.outcome.report.{report.verdict}", lang, kind=say(f"ui.kind.{report.kind}", lang))
+        parts.append(
+            tag("p", badge(STATE_KIND[run.state], say(f"ui.state.{run.state}", lang)), " ", words, class_="zb-verdict")
+        )
+    if run.problem is not None:
+        parts.append(tag("ul", problem_item(run.problem, lang), class_="zb-problems"))
+    parts.extend(_error(e, lang) for e in shown.errors[:8])
+    return join(parts)
+
+
+def _error(event: ErrorEvent, lang: Language) -> Markup:
+    return tag(
+        "details",
+        tag(
+            "summary",
+            badge("fail", say("ui.error.rank", lang, rank=event.rank)),
+            tag("code", f"{event.type}: {event.message}"[:300]),
+        ),
+        tag("pre", event.traceback, class_="zb-code", tabindex="0"),
+        class_="zb-error",
+    )

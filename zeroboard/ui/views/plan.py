@@ -1,0 +1,239 @@
+"""What the form would do: the panel at its side, and the one-line summaries of its cards."""
+
+from __future__ import annotations
+
+from markupsafe import Markup
+
+from zeroboard.contract.plan import Plan, Promise
+from zeroboard.contract.problems import Problem, errors
+from zeroboard.contract.reports import DataReport
+from zeroboard.contract.spec import RunSpec
+from zeroboard.messages import Language, has, say
+from zeroboard.ui.form import Card
+from zeroboard.ui.views import numbers
+from zeroboard.ui.views.markup import badge, field_label, join, problem_list, rows, table, tag
+
+
+def panel(plan: Plan | None, problems: tuple[Problem, ...], lang: Language) -> Markup:
+    """The plan at a glance: verdict, batch sum, steps, files, what each rank holds, reasons, problems."""
+    bad = errors(problems)
+    verdict = (
+        badge("fail", say("ui.plan.refused", lang, n=len(bad))) if bad else badge("pass", say("ui.plan.ready", lang))
+    )
+    parts: list[object] = [tag("div", tag("h2", say("ui.plan.title", lang)), verdict, class_="zb-title")]
+    parts.append(problem_list(problems, lang))
+    if plan is not None:
+        parts.append(_sums(plan, lang))
+        if plan.promise is not None:
+            parts.append(holds(plan.promise, plan.batch.gpus, lang))
+        parts.append(_decisions(plan, lang))
+    return tag("div", join(parts), class_="zb-plan")
+
+
+def _sums(plan: Plan, lang: Language) -> Markup:
+    batch = plan.batch
+    total = join(
+        (
+            tag("span", f"{batch.micro} × {batch.accumulation} × {batch.gpus} = ", class_="dim"),
+            tag("strong", str(batch.total)),
+            " " + say("ui.plan.samples", lang),
+        )
+    )
+    steps = plan.resolved.steps if plan.resolved else None
+    pairs: list[tuple[object, object]] = [
+        (tag("span", say("ui.plan.batch", lang), title=say("ui.plan.batch.hint", lang)), total),
+        (
+            say("ui.plan.steps", lang),
+            tag("strong", numbers.count(steps, lang))
+            if steps is not None
+            else tag("span", say("ui.plan.steps.unknown", lang), class_="dim"),
+        ),
+    ]
+    if plan.tokens is not None:
+        pairs.append(
+            (
+                say("ui.plan.tokens", lang),
+                say(
+                    "ui.plan.tokens.value",
+                    lang,
+                    tokens=f"{plan.tokens.tokens:,}",
+                    learned=f"{plan.tokens.learned:,}",
+                    rows=f"{plan.tokens.rows:,}",
+                ),
+            )
+        )
+    if plan.resolved is not None:
+        done = plan.resolved
+        pairs.append(
+            (
+                say("ui.plan.runs-on", lang),
+                say(
+                    f"ui.plan.runs-on.{done.device}",
+                    lang,
+                    ranks=done.batch.gpus,
+                    backend=done.backend,
+                    dtype=done.dtype,
+                ),
+            )
+        )
+    if plan.files:
+        pairs.append((say("ui.plan.files", lang), join((tag("code", name, class_="file") for name in plan.files), " ")))
+    return rows(pairs)
+
+
+HELD = ("parameters", "gradients", "optimizer")
+
+
+def holds(promise: Promise, ranks: int, lang: Language) -> Markup:
+    """What each rank holds at this stage, drawn to scale, with the figures in the text."""
+    figures = (promise.parameter_bytes, promise.gradient_bytes, promise.optimizer_bytes)
+    whole = sum(figures) or 1
+    bars = []
+    at = 0.0
+    for name, value in zip(HELD, figures, strict=True):
+        width = 100 * value / whole
+        bars.append(tag("rect", x=f"{at:.3f}%", y="0", width=f"{width:.3f}%", height="16", class_=name))
+        at += width
+    legend = [
+        tag(
+            "li",
+            tag("span", "", class_=f"swatch {name}"),
+            say(f"ui.holds.{name}", lang),
+            tag("b", numbers.mib(value, lang)),
+        )
+        for name, value in zip(HELD, figures, strict=True)
+    ]
+    words = say("ui.holds.title", lang, ranks=ranks, total=numbers.mib(sum(figures), lang))
+    if promise.offloaded_bytes:
+        legend.append(
+            tag(
+                "li",
+                tag("span", "", class_="swatch host"),
+                say("ui.holds.offloaded", lang),
+                tag("b", numbers.mib(promise.offloaded_bytes, lang)),
+            )
+        )
+    return tag(
+        "figure",
+        tag("figcaption", words),
+        tag("svg", *bars, width="100%", height="16", role="img", aria_label=words, class_="zb-bar"),
+        tag("ul", *legend, class_="zb-legend"),
+        class_="zb-holds",
+    )
+
+
+def _decisions(plan: Plan, lang: Language) -> Markup | None:
+    if not plan.decisions:
+        return None
+    items = [
+        tag(
+            "li",
+            tag("span", tag("code", d.field), " = ", tag("b", _value(d.value)), class_="what"),
+            tag("span", say(d.says, lang, **d.params), class_="why"),
+        )
+        for d in plan.decisions
+    ]
+    return tag(
+        "details",
+        tag("summary", say("ui.plan.decisions", lang, n=len(items))),
+        tag("ul", *items, class_="zb-decisions"),
+    )
+
+
+def _value(value: object) -> str:
+    return "true" if value is True else "false" if value is False else "—" if value is None else str(value)
+
+
+def summary(card: Card, spec: RunSpec | None, plan: Plan | None, lang: Language) -> str:
+    """A card's heading: its name, and in a line what is chosen in it."""
+    title = say(f"ui.card.{card}", lang)
+    if spec is None:
+        return title
+    chosen = {
+        "model": lambda: [spec.model.path.rsplit("/", 1)[-1], *_model_words(plan, lang)],
+        "data": lambda: [spec.data.path.rsplit("/", 1)[-1], say("ui.card.data.length", lang, n=spec.data.max_length)],
+        "method": lambda: _method_words(spec, lang),
+        "train": lambda: [
+            say("ui.card.train.rate", lang, rate=numbers.rate(spec.train.learning_rate, lang)),
+            say("ui.card.train.epochs", lang, n=f"{spec.train.epochs:g}"),
+            f"{spec.train.micro_batch} × {spec.train.accumulation}",
+        ],
+        "zero": lambda: [
+            say(
+                "ui.card.zero.none" if spec.zero.stage == "none" else "ui.card.zero.stage", lang, stage=spec.zero.stage
+            ),
+            say(f"ui.card.zero.offload.{spec.zero.offload}", lang),
+        ],
+    }[card]()
+    return f"{title} · " + " · ".join(words for words in chosen if words)
+
+
+def _model_words(plan: Plan | None, lang: Language) -> list[str]:
+    facts = plan.model if plan else None
+    if facts is None:
+        return []
+    return [numbers.millions(facts.parameters, lang) if facts.parameters else "", facts.dtype or ""]
+
+
+def _method_words(spec: RunSpec, lang: Language) -> list[str]:
+    word = say(f"field.method.kind.choice.{spec.method.kind}", lang)
+    if spec.method.kind == "full":
+        return [word]
+    return [word, f"r {spec.method.rank}", f"α {spec.method.alpha}"]
+
+
+def model_card(plan: Plan | None, lang: Language) -> Markup:
+    """The model, as its own files tell it."""
+    facts = plan.model if plan else None
+    if facts is None:
+        return tag("p", say("ui.model.none", lang), class_="zb-note")
+    yes = {True: say("ui.yes", lang), False: say("ui.model.no-template", lang), None: say("ui.none", lang)}
+    pairs = [
+        (say("ui.model.architecture", lang), facts.architecture or say("ui.none", lang)),
+        (say("ui.model.parameters", lang), numbers.millions(facts.parameters, lang)),
+        (say("ui.model.dtype", lang), facts.dtype or say("ui.none", lang)),
+        (say("ui.model.context", lang), numbers.count(facts.context_length, lang)),
+        (say("ui.model.template", lang), yes[facts.has_template]),
+        (say("ui.model.licence", lang), facts.licence or say("ui.none", lang)),
+        (say("ui.model.size", lang), numbers.size(facts.size, lang)),
+    ]
+    note = None if facts.prepared else tag("p", say("ui.model.unprepared", lang), class_="zb-note")
+    return join((rows(pairs, "zb-facts grid"), note))
+
+
+def data_card(report: DataReport | None, lang: Language) -> Markup:
+    """The data file, judged: format, counts, and what is wrong with which rows."""
+    if report is None:
+        return tag("p", say("ui.data.none", lang), class_="zb-note")
+    pairs = [
+        (say("ui.data.format", lang), say(f"ui.data.format.{report.format}", lang)),
+        (say("ui.data.usable", lang), f"{report.usable:,} / {report.total:,}"),
+        (say("ui.data.changed", lang), f"{report.changed:,}"),
+        (say("ui.data.refused", lang), f"{report.refused:,}"),
+    ]
+    if not report.problems:
+        return rows(pairs, "zb-facts grid")
+    body = [
+        (
+            badge(p.severity, say(f"ui.severity.{p.severity}", lang)),
+            say(p.message_key, lang, count=p.count, **p.params) if has(p.message_key, lang) else p.code,
+            ", ".join(str(r) for r in p.rows[:8]) + (" …" if p.count > 8 else ""),
+            p.count,
+        )
+        for p in report.problems
+    ]
+    head = [say(f"ui.data.head.{name}", lang) for name in ("severity", "what", "rows", "count")]
+    return rows(pairs, "zb-facts grid") + table(head, body, caption=say("ui.data.problems", lang), numbers_from=3)
+
+
+def changed(before: RunSpec, after: RunSpec, lang: Language) -> list[str]:
+    """Labels of the fields in which two specs differ."""
+    one, two = before.model_dump(mode="json"), after.model_dump(mode="json")
+    found = []
+    for section, value in one.items():
+        if not isinstance(value, dict):
+            if value != two[section]:
+                found.append(field_label(section, lang))
+            continue
+        found += [field_label(f"{section}.{k}", lang) for k, v in value.items() if v != two[section][k]]
+    return found
