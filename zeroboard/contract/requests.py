@@ -65,8 +65,9 @@ class Message(Record):
 
 
 class ChatAsk(Record):
-    """Verb `chat`, each further line: a question."""
+    """Verb `chat`, each further line: a question (or a `ChatStop`)."""
 
+    kind: Literal["ask"] = "ask"
     id: str
     messages: tuple[Message, ...]
     compare: bool = False
@@ -76,6 +77,17 @@ class ChatAsk(Record):
     """0: the most likely token each time."""
     top_p: float = 1.0
     seed: int = 0
+
+
+class ChatStop(Record):
+    """Verb `chat`: end every answer that was asked for before this line; the model stays loaded."""
+
+    kind: Literal["stop"] = "stop"
+
+
+ChatLine = Annotated[ChatAsk | ChatStop, Field(discriminator="kind")]
+CHAT_LINE: TypeAdapter[ChatLine] = TypeAdapter(ChatLine)
+"""Reads a line that is sent to an open chat."""
 
 
 class Progress(Record):
@@ -101,7 +113,7 @@ class ChatReady(Record):
 
     kind: Literal["ready"] = "ready"
     adapter: bool
-    """There is an adapter, so base and tuned can be told apart."""
+    """There is an adapter, or a base beside a full model, so that both can answer (`compare`)."""
     device: str
     template: Literal["model", "chatml"]
 

@@ -1,0 +1,144 @@
+"""Which modules of a base an adapter's config aims at, and with which rank: peft's rules without peft.
+
+The patterns come from a foreign file and are matched with `re`, as peft does; one that is no pattern matches nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+PREFIX = "base_model.model."
+"""What peft puts before every name."""
+
+PATTERN_LIMIT = 2000
+"""Characters of the longest pattern that is tried."""
+
+_FIRST_NUMBER = re.compile(r".*?\.[^.]*\.(\d+)\.")
+_ALL_LINEAR = "all-linear"
+_EMBEDDING = ("embed_tokens", "wte", "embed_in")
+_OUTPUT = ("lm_head", "embed_out")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Targets:
+    """The config of an adapter, as far as names and ranks follow from it."""
+
+    modules: tuple[str, ...] | str
+    """Names or endings of names; a text is one pattern."""
+    excluded: tuple[str, ...] | str
+    saved: tuple[str, ...]
+    """`modules_to_save`: trained and saved whole."""
+    layers: frozenset[int] | None
+    layer_names: tuple[str, ...]
+    default_rank: int
+    ranks: Mapping[str, int]
+    bias: bool
+    transposed: bool
+    """The base's matrices are stored (in, out): `fan_in_fan_out`."""
+    bare_parameters: bool
+    """`target_parameters` is used: names do not follow from modules."""
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        return (self.modules,) if isinstance(self.modules, str) else self.modules
+
+    def match(self, module: str) -> bool:
+        """Whether the module gets a pair of matrices."""
+        if _matches(self.excluded, module) or any(_search(rf"(^|.*\.){name}($|\..*)", module) for name in self.saved):
+            return False
+        if self.modules == _ALL_LINEAR:
+            found = module.rsplit(".", 1)[-1] not in (*_EMBEDDING, *_OUTPUT)
+        else:
+            found = _matches(self.modules, module)
+        if not found or self.layers is None or isinstance(self.modules, str):
+            return found
+        index = self._layer(module)
+        return index is not None and index in self.layers
+
+    def rank(self, module: str) -> int:
+        """The rank of a module's pair."""
+        for pattern, rank in self.ranks.items():
+            if _search(rf"(.*\.)?({pattern})$", module):
+                return rank
+        return self.default_rank
+
+    def explains(self, name: str, base: Collection[str]) -> bool:
+        """Whether a tensor that is no part of a pair belongs into the file: a saved module, an embedding, a bias."""
+        plain = name.removeprefix(PREFIX)
+        if plain == name:
+            return False
+        if any(_search(rf"(^|.*\.){module}\..*", plain) for module in self.saved):
+            return True
+        if ".token_adapter." in plain or plain.endswith("trainable_tokens_delta"):
+            return True
+        plain = plain.replace(".base_layer.", ".")
+        module = plain.rpartition(".")[0].rsplit(".", 1)[-1]
+        if module in (*_EMBEDDING, *_OUTPUT):  # peft adds them by itself when the vocabulary was resized
+            return True
+        return (
+            self.bias and plain.endswith(".bias") and (plain in base or plain.removesuffix("bias") + "weight" in base)
+        )
+
+    def _layer(self, module: str) -> int | None:
+        if not self.layer_names:
+            match = _FIRST_NUMBER.match(module)
+            return int(match[1]) if match else None
+        for name in self.layer_names:
+            if match := _search(rf"(?:^|.*?\.){name}\.(\d+)\.", module):
+                return int(match[1])
+        return None
+
+
+def read_targets(config: Mapping[str, Any]) -> Targets:
+    """The targets in an `adapter_config.json` whose `r` is a number; values of a wrong type count as absent."""
+    layers = config.get("layers_to_transform")
+    if isinstance(layers, int):
+        layers = [layers]
+    patterns = config.get("rank_pattern")
+    bare = bool(config.get("target_parameters"))
+    return Targets(
+        modules=_names(config.get("target_modules")),
+        excluded=_names(config.get("exclude_modules")),
+        saved=_listed(config.get("modules_to_save")),
+        layers=frozenset(n for n in layers if isinstance(n, int)) if isinstance(layers, list) and layers else None,
+        layer_names=_listed(config.get("layers_pattern")),
+        default_rank=config["r"],
+        ranks={k: v for k, v in patterns.items() if isinstance(v, int)} if isinstance(patterns, dict) else {},
+        bias=config.get("bias", "none") != "none" or bool(config.get("lora_bias")),
+        transposed=bool(config.get("fan_in_fan_out")),
+        bare_parameters=bare,
+    )
+
+
+def _names(value: object) -> tuple[str, ...] | str:
+    return value if isinstance(value, str) else _listed(value)
+
+
+def _listed(value: object) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return (value,) if value else ()
+    return tuple(n for n in value if isinstance(n, str)) if isinstance(value, list) else ()
+
+
+def _matches(names: tuple[str, ...] | str, module: str) -> bool:
+    if isinstance(names, str):
+        return bool(names) and len(names) <= PATTERN_LIMIT and _full(names, module)
+    return any(module == name or module.endswith(f".{name}") for name in names)
+
+
+def _full(pattern: str, text: str) -> bool:
+    match = _search(f"(?:{pattern})$", text)
+    return match is not None
+
+
+def _search(pattern: str, text: str) -> re.Match[str] | None:
+    """`re.match` that takes a broken pattern for one that matches nothing."""
+    if len(pattern) > PATTERN_LIMIT:
+        return None
+    try:
+        return re.match(pattern, text)
+    except re.error:
+        return None
