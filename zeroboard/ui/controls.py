@@ -7,40 +7,30 @@ judges them with everything else.
 from __future__ import annotations
 
 import math
+from abc import ABCMeta
 from typing import Any
 
 import gradio as gr
+from gradio.component_meta import ComponentMeta
 from gradio.components import Component
 
 from zeroboard.messages import Language, say
 from zeroboard.ui.form import OFFLOAD, OFFLOAD_WHAT, Widget, element_id
 
 
-class Choice(gr.Radio):
-    """A radio that hands on what it gets."""
+def _handing_on(name: str, component: type[Component]) -> Any:
+    """The component, with values handed on as they come.
 
-    is_template = True
-
-    def preprocess(self, payload: Any) -> Any:
-        return payload
-
-
-class Number(gr.Number):
-    """A number that is neither rounded nor bounded here."""
-
-    is_template = True
-
-    def preprocess(self, payload: Any) -> Any:
-        return payload
+    Made past Gradio's metaclass, which would write a `.pyi` beside this file while the program runs.
+    """
+    ways = {"preprocess": lambda self, payload: payload, "is_template": True, "__module__": __name__}
+    return ABCMeta.__new__(ComponentMeta, name, (component,), ways)
 
 
-class Several(gr.CheckboxGroup):
-    """Several choices, handed on as they come."""
-
-    is_template = True
-
-    def preprocess(self, payload: Any) -> Any:
-        return payload
+Choice = _handing_on("Choice", gr.Radio)
+Number = _handing_on("Number", gr.Number)
+"""Neither rounded nor bounded here."""
+Several = _handing_on("Several", gr.CheckboxGroup)
 
 
 def control(widget: Widget, value: Any, lang: Language, *, choices: list[tuple[str, str]] | None = None) -> Component:
@@ -55,15 +45,26 @@ def control(widget: Widget, value: Any, lang: Language, *, choices: list[tuple[s
     if choices is not None:
         return gr.Dropdown(choices=choices, value=value, allow_custom_value=True, **names, **place)
     if widget.choices:
-        return Choice(
-            choices=[(choice_label(widget, c, lang), c) for c in widget.choices], value=value, **names, **place
-        )
+        shown = [(choice_label(widget, c, lang), c) for c in offered(widget, value)]
+        return Choice(choices=shown, value=value, **names, **place)
     if field.kind == "switch":
         return gr.Checkbox(value=value, **names, **place)
+    if field.kind in ("integer", "number") and field.optional:  # a number box would show an empty one as 0
+        return gr.Textbox(value=value, placeholder=say("ui.form.empty", lang), max_lines=1, **names, **place)
     if field.kind in ("integer", "number"):
         step = 1 if field.kind == "integer" else _step(value)
         return Number(value=value, step=step, **names, **place)
     return gr.Textbox(value=value, max_lines=1, **names, **place)
+
+
+STAGE = "zero.stage"
+UNUSUAL = "1"
+"""Stage 1 is offered only when asked for, under *advanced*."""
+
+
+def offered(widget: Widget, value: Any, unusual: bool = False) -> list[str]:
+    """The choices of a widget; stage 1 is among them when it is chosen or asked for."""
+    return [c for c in widget.choices if widget.key != STAGE or c != UNUSUAL or unusual or value == UNUSUAL]
 
 
 def label(widget: Widget, lang: Language) -> str:

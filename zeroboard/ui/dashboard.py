@@ -30,11 +30,17 @@ def build(shared: Shared, lang: Language, base: str = "") -> gr.Blocks:
             gr.HTML(html(header.brand(logo(), lang)), elem_id="zb-brand")
             chips = gr.HTML(elem_id="zb-chips", min_height=32)
         notice = gr.HTML(elem_id="zb-notice")
+        wire = Wire(lang=lang, notice=notice, prefix=lang.replace("-", "_"))
+        run, written, seen = (
+            gr.State(""),
+            gr.State(None),
+            gr.State({}),
+        )  # outside of the tabs, which count their children
         with gr.Tabs(elem_id="zb-tabs", selected="train") as tabs:
             with gr.Tab(words("ui.tab.train"), id="train"), gr.Tabs(elem_id="zb-faces", selected="setup") as faces:
                 desk = Desk(
-                    shared=shared, lang=lang, base=base, wire=Wire(lang=lang, notice=notice, prefix=lang.replace("-", "_")),
-                    chips=chips, tabs=tabs, faces=faces, run=gr.State(""), written=gr.State(None), seen=gr.State({}),
+                    shared=shared, lang=lang, base=base, wire=wire, chips=chips, tabs=tabs, faces=faces, run=run,
+                    written=written, seen=seen,
                 )  # fmt: skip
                 with gr.Tab(words("ui.tab.setup"), id="setup"):
                     parts = train.build(desk, prepare.default_spec())

@@ -94,14 +94,14 @@ def to_mapping(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def from_spec(spec: RunSpec) -> dict[str, Any]:
-    """The widgets' values, by key, that show this spec."""
+    """The widgets' values, by key, that show this spec; what is left open is an empty text."""
     whole = spec.model_dump(mode="json")
     values: dict[str, Any] = {}
     for field in fields():
         value: Any = whole
         for part in field.key.split("."):
             value = value[part]
-        values[field.key] = value
+        values[field.key] = "" if value is None else value
     moved = spec.zero.offload
     values[OFFLOAD] = moved != "none"
     values[OFFLOAD_WHAT] = "auto" if moved in ("none", offload(True, "auto", spec.zero.stage)) else moved

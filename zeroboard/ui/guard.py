@@ -1,8 +1,8 @@
 """Who may speak to the page: the Host and Origin of every request, before anything else sees it.
 
 A page on another site can make a browser send requests to 127.0.0.1, by a name that it lets point there (DNS
-rebinding), or directly (a forged form). Covered: both, for HTTP and web sockets. Not covered: a process on this machine, which
-could read the cache anyway.
+rebinding), or directly (a forged form). Covered: both, for HTTP and web sockets. Not covered: a process on this
+machine, which could read the cache anyway.
 """
 
 from __future__ import annotations

@@ -117,9 +117,8 @@ def theme() -> gr.themes.Base:
     base = gr.themes.Base(
         font=SANS, font_mono=MONO, text_size="sm", spacing_size="sm", radius_size="sm", neutral_hue="slate"
     )
-    known = {name: value for name, value in _VARIABLES.items()}
-    dark = {f"{name}_dark": value for name, value in known.items() if hasattr(base, f"{name}_dark")}
-    return base.set(**known, **dark)
+    dark = {f"{name}_dark": value for name, value in _VARIABLES.items() if hasattr(base, f"{name}_dark")}
+    return base.set(**_VARIABLES, **dark)
 
 
 def head(base: str) -> str:

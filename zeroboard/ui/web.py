@@ -62,6 +62,10 @@ def make_app(
     def icon() -> FileResponse:
         return FileResponse(LOGO, media_type="image/svg+xml")
 
+    @app.get("/manifest.json")
+    def manifest() -> JSONResponse:
+        return JSONResponse({"name": "ZeroBoard", "icons": [{"src": f"{base}/logo.svg", "sizes": "any"}]})
+
     @app.get("/theme.css")
     def style() -> FileResponse:
         return FileResponse(STYLESHEET, media_type="text/css")

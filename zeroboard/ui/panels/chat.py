@@ -33,8 +33,8 @@ class ChatPanel:
     clear: gr.Button
     unload: gr.Button
     compare: gr.Checkbox
-    tokens: Number
-    temperature: Number
+    tokens: gr.Number
+    temperature: gr.Number
     turns: gr.State
     """What was said, `(role, words)`, with the tuned model's answers."""
     base_turns: gr.State
@@ -111,9 +111,15 @@ def wire(desk: Desk, panel: ChatPanel, outputs: Any) -> None:
         return request.session_hash or ""
 
     def ask(
-        run_id: str | None, question: str, compare: bool, tokens: Any, temperature: Any, turns: Turns, base_turns: Turns,
+        run_id: str | None,
+        question: str,
+        compare: bool,
+        tokens: Any,
+        temperature: Any,
+        turns: Turns,
+        base_turns: Turns,
         request: gr.Request,
-    ) -> Iterator[Changes]:  # fmt: skip
+    ) -> Iterator[Changes]:
         """Streams the answer; belongs to the click."""
         if not question or not question.strip():
             raise UsageError("ui.chat.no-question")

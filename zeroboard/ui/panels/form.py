@@ -14,14 +14,12 @@ from zeroboard.contract.spec import RunSpec
 from zeroboard.messages import Language, say
 from zeroboard.services import prepare
 from zeroboard.ui import form
-from zeroboard.ui.controls import choice_label, control
+from zeroboard.ui.controls import STAGE, choice_label, control, offered
 from zeroboard.ui.form import CARDS, LORA_FIELDS, Card, Widget
 from zeroboard.ui.views import header, numbers, plan
 
 OPEN: tuple[Card, ...] = ("model", "data", "zero")
 """Cards that stand open at first; the others say in a line what is chosen."""
-
-STAGE = "zero.stage"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +149,7 @@ def devices(host: HostFacts, lang: Language) -> str:
 
 def stages(widget: Widget, with_one: bool, lang: Language) -> list[tuple[str, str]]:
     """The choices of the stage, with stage 1 or without."""
-    return [(choice_label(widget, c, lang), c) for c in widget.choices if with_one or c != "1"]
+    return [(choice_label(widget, c, lang), c) for c in offered(widget, None, unusual=with_one)]
 
 
 def stage_widget() -> Widget:

@@ -42,7 +42,7 @@ class LivePanel:
     """Save or discard?"""
     again: gr.Row
     """What to do with a run that has ended."""
-    log_names: Choice
+    log_names: gr.Radio
     log: gr.HTML
     timer: gr.Timer
     stop_button: gr.Button

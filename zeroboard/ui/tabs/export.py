@@ -27,7 +27,7 @@ from zeroboard.ui.wiring import Changes, html
 class ExportTab:
     """The tab's components."""
 
-    outputs: Choice
+    outputs: gr.Radio
     """Run id of what is chosen."""
     report: gr.HTML
     check: gr.Button

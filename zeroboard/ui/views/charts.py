@@ -1,4 +1,4 @@
-"""A line chart as inline SVG: one size whatever the data, colours from the stylesheet, its numbers told in words too."""
+"""A line chart as inline SVG: one size whatever the data, colours from the stylesheet, numbers in words too."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from markupsafe import Markup, escape
 from zeroboard.contract.problems import Problem, Severity
 from zeroboard.messages import Language, has, say
 
-_VOID = frozenset({"br", "hr", "input", "img", "path", "line", "rect", "circle", "polyline", "meta", "link"})
+_VOID = frozenset({"br", "hr", "input", "img", "meta", "link"})
 
 
 def tag(name: str, *inside: object, **attributes: object) -> Markup:
