@@ -105,16 +105,19 @@ def _untrainable(first: list[Record], kind: Format) -> Fault:
     if all(record.broken == "broken-character" for record in first):
         return Fault(code="not-json", says="data.not-json.encoding")
     if all(record.broken is not None for record in first):
-        return Fault(code="not-json")
+        return Fault(code="not-json", says="data.not-json.file")
     if kind != "unknown":
         return Fault(code="unknown-format", says=f"data.unknown-format.{kind}")
-    return Fault(code="unknown-format", params={"keys": _keys(first)})
+    keys = _keys(first)
+    if keys is None:
+        return Fault(code="unknown-format", says="data.unknown-format.no-object")
+    return Fault(code="unknown-format", params={"keys": keys})
 
 
-def _keys(first: list[Record]) -> str:
-    """Names of the first record's fields, for the sentence."""
-    value = next((record.value for record in first if isinstance(record.value, dict)), None)
-    return ", ".join(str(key)[:40] for key in islice(value, 8)) if value else "-"
+def _keys(first: list[Record]) -> str | None:
+    """Names of the fields of the first record that has any, for the sentence."""
+    value = next((record.value for record in first if isinstance(record.value, dict) and record.value), None)
+    return ", ".join(str(key)[:40] for key in islice(value, 8)) if value is not None else None
 
 
 def _judge(record: Record, kind: Format) -> Judged:

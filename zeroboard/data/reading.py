@@ -138,11 +138,14 @@ def _lines_or_objects(path: Path, bom: bool, start: bytes) -> Source:
             value, _ = json.JSONDecoder().raw_decode(text, at)
         except (ValueError, RecursionError):
             # a brace or bracket in front meant JSON; anything else (CSV, prose) is a format of its own
-            fault = Fault(code="not-json") if start[:1] == b"{" else Fault(code="unknown-format")
+            if start[:1] == b"{":
+                fault = Fault(code="not-json", says="data.not-json.file")
+            else:
+                fault = Fault(code="unknown-format", says="data.unknown-format.no-json")
         else:
             if isinstance(value, dict):
                 return Source(path=path, bom=bom, kind="objects")
-            fault = Fault(code="unknown-format")
+            fault = Fault(code="unknown-format", says="data.unknown-format.no-object")
     return Source(path=path, bom=bom, fault=fault)
 
 

@@ -58,9 +58,9 @@ class Builder:
         found = tuple(self._findings.values())
         return tuple(f for f in found if f.refused) or found
 
-    def refuse(self, code: str, detail: str | None = None) -> None:
+    def refuse(self, code: str, detail: str | None = None, says: str | None = None) -> None:
         """The row cannot be used."""
-        self._findings.setdefault((code, detail), Finding(code=code, refused=True, detail=detail))
+        self._findings.setdefault((code, detail), Finding(code=code, refused=True, detail=detail, says=says))
 
     def note(self, code: str, detail: str | None = None, *, changed: bool = False) -> None:
         """The row goes on, mended or not, and it is told."""
@@ -155,7 +155,7 @@ class Builder:
             if self._turns:
                 self.note("ends-with-user", changed=True)
             elif not self._refused():  # nothing is left: there is no answer to learn
-                self.refuse("ends-with-user")
+                self.refuse("ends-with-user", says="data.ends-with-user.alone")
         if not self._refused() and not any(t.role == "user" and t.content.strip() for t in self._turns):
             self.refuse("empty-conversation")
         if self._refused():
