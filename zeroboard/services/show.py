@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from zeroboard.errors import NotFound
 from zeroboard.messages import Language
-from zeroboard.paths import Paths
+from zeroboard.paths import Paths, RunPaths
+from zeroboard.planning.specs import read_spec
 from zeroboard.runs.snapshot import Snapshot
 from zeroboard.services import runs, words
 
@@ -32,7 +34,7 @@ def describe(paths: Paths, snapshot: Snapshot, *, language: Language = "en") -> 
         "phase": state.phase,
         "stop": state.stop,
         "exit_code": state.exit_code,
-        "spec": snapshot.spec,
+        "spec": _spec(run),
         "plan": words.plan(snapshot.plan, language) if snapshot.plan is not None else None,
         "progress": {
             "step": state.step,
@@ -46,6 +48,15 @@ def describe(paths: Paths, snapshot: Snapshot, *, language: Language = "en") -> 
         "problem": words.problem(state.problem, language) if state.problem is not None else None,
         "report": words.report(snapshot.report, language) if snapshot.report is not None else None,
     }
+
+
+def _spec(run: RunPaths) -> dict[str, Any] | None:
+    """What was asked; None where the file is gone or is no spec any more."""
+    try:
+        spec, _ = read_spec(run.spec)
+    except NotFound:
+        return None
+    return spec.model_dump(mode="json") if spec is not None else None
 
 
 def _findings(snapshot: Snapshot, language: Language) -> list[dict[str, Any]]:

@@ -1,0 +1,247 @@
+"""A run's life, with a fake engine: every way that it may begin, go on and end."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fakes import QUICK, make_run, popen
+from zeroboard.contract.events import StateEvent
+from zeroboard.contract.requests import StopRequest
+from zeroboard.contract.state import RunState
+from zeroboard.files import append_line, to_json, write_atomic
+from zeroboard.paths import Paths, RunPaths
+from zeroboard.runs.follow import Follower
+from zeroboard.runs.locks import device_lock, holders
+from zeroboard.runs.processes import kill_marked, marked
+from zeroboard.runs.registry import read_state
+from zeroboard.runs.snapshot import SnapshotReader
+from zeroboard.runs.supervisor import TAKEN, supervise
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> Iterator[Paths]:
+    made = Paths(tmp_path / "cache")
+    yield made
+    for folder in made.runs.glob("*") if made.runs.is_dir() else ():
+        kill_marked(folder.name)
+
+
+def live(run: RunPaths, **rest: object) -> RunState:
+    assert supervise(run, popen=popen, timing=QUICK, **rest) == 0  # type: ignore[arg-type]
+    return read_state(run)
+
+
+def states(run: RunPaths) -> list[str]:
+    return [e.state for e in Follower(run.events).read() if isinstance(e, StateEvent)]
+
+
+def stop(run: RunPaths, *, discard: bool = False) -> None:
+    write_atomic(
+        run.requests / "stop.json", to_json(StopRequest(discard=discard, time=time.time()).model_dump(mode="json"))
+    )
+
+
+def when(test: Callable[[], bool], act: Callable[[], None]) -> threading.Thread:
+    """Does something as soon as something is true, beside the supervisor."""
+
+    def wait() -> None:
+        until = time.monotonic() + 20
+        while not test() and time.monotonic() < until:
+            time.sleep(0.02)
+        act()
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    return thread
+
+
+def in_state(run: RunPaths, *names: str) -> Callable[[], bool]:
+    return lambda: read_state(run).state in names
+
+
+def test_a_run_goes_from_planned_to_finished_and_is_verified(paths: Paths) -> None:
+    run = make_run(paths, "--save-at", "2")
+    state = live(run)
+    assert state.state == "finished" and state.problem is None and state.exit_code == 0
+    assert (state.step, state.steps, state.loss) == (3, 3, pytest.approx(2 / 3))
+    assert states(run) == ["starting", "running", "saving", "running", "verifying", "finished"]
+    shown = SnapshotReader(run).read()
+    assert shown.report is not None and shown.report.verdict == "pass"
+    assert [rank.rank for rank in shown.ranks] == [0, 1]
+    assert shown.proof is not None and len(shown.proof.ranks) == 2
+    assert holders(paths) == {}
+    assert "fake launcher" in run.launcher_log.read_text()
+
+
+def test_what_is_not_there_is_prepared_first_and_the_steps_are_counted(paths: Paths) -> None:
+    run = make_run(paths, tokens=False, bundled=True, env={"FAKE_ROWS": "6"})
+    state = live(run)
+    assert state.state == "finished"
+    phases = [e.phase for e in Follower(run.events).read() if e.kind == "phase" and e.rank < 0]
+    assert phases[0] == "convert" and "tokenise" in phases and "launch" in phases and phases[-1] == "verify"
+    assert (paths.models / "SmolLM2-135M-Instruct" / "config.json").is_file()
+    assert "this goes to the log" in (run.logs / "verbs.log").read_text()
+
+
+def test_data_with_nothing_to_learn_fails_before_any_rank_starts(paths: Paths) -> None:
+    run = make_run(paths, tokens=False, env={"FAKE_ROWS": "0"})
+    state = live(run)
+    assert state.state == "failed" and state.problem is not None
+    assert state.problem.code == "no-trainable-tokens" and state.problem.field == "data.path"
+    assert not run.launcher_log.exists()
+
+
+def test_a_file_that_was_changed_since_the_preview_is_refused(paths: Paths) -> None:
+    run = make_run(paths)
+    write_atomic(run.folder / "ds_z2_config.json", '{"zero_optimization": {"stage": 0}}\n')
+    state = live(run)
+    assert state.state == "failed" and state.problem is not None
+    assert state.problem.code == "plan-changed" and state.problem.params["file"] == "ds_z2_config.json"
+    assert not run.launcher_log.exists()
+
+
+def test_the_exception_of_the_rank_that_failed_first_is_the_reason(paths: Paths) -> None:
+    run = make_run(paths, "--fail-at", "2")
+    state = live(run)
+    assert state.state == "failed" and state.exit_code == 1 and state.problem is not None
+    assert state.problem.params["rank"] == 1 and state.problem.params["type"] == "ValueError"
+    assert "row 7" in str(state.problem.params["message"])
+
+
+def test_a_launcher_that_is_killed_is_said_with_its_signal(paths: Paths) -> None:
+    state = live(make_run(paths, "--die-at", "2"))
+    assert state.state == "failed" and state.exit_code == -9 and state.problem is not None
+    assert state.problem.code in ("killed-by-signal", "host-oom") and state.problem.params["signal"] == "SIGKILL"
+
+
+def test_ranks_that_leave_without_a_word_have_not_trained(paths: Paths) -> None:
+    state = live(make_run(paths, "--silent"))
+    assert state.state == "failed" and state.problem is not None and state.problem.code == "no-training-happened"
+
+
+def test_a_launcher_that_cannot_be_started_fails_the_run(paths: Paths) -> None:
+    run = make_run(paths)
+    value = json.loads(run.plan.read_text())
+    value["argv"][0] = "/nowhere/python"
+    write_atomic(run.plan, json.dumps(value))
+    state = live(run)
+    assert state.state == "failed" and state.problem is not None
+    assert state.problem.says == "run.failed.launch" and "/nowhere/python" in str(state.problem.params)
+
+
+def test_a_result_that_does_not_pass_fails_the_run_and_is_kept(paths: Paths) -> None:
+    run = make_run(paths, env={"FAKE_VERDICT": "fail"})
+    state = live(run)
+    assert state.state == "failed" and state.problem is not None
+    assert state.problem.code == "verify-failed" and state.problem.params["check"] == "trained"
+    assert (run.model / "adapter_model.safetensors").is_file() and run.verify_report.is_file()
+
+
+def test_a_verification_that_crashes_is_said_with_its_last_words(paths: Paths) -> None:
+    state = live(make_run(paths, env={"FAKE_VERB_FAILS": "verify"}))
+    assert state.state == "failed" and state.problem is not None
+    assert state.problem.params["verb"] == "verify" and "fake trouble" in str(state.problem.params["message"])
+
+
+def test_a_stop_saves_verifies_and_ends_as_stopped(paths: Paths) -> None:
+    run = make_run(paths, "--steps", "1000")
+    when(in_state(run, "running"), lambda: stop(run))
+    state = live(run)
+    assert state.state == "stopped" and state.stop == "save" and state.problem is None
+    assert states(run)[-3:] == ["stopping", "verifying", "stopped"]
+    assert run.verify_report.is_file() and run.model.is_dir()
+
+
+def test_a_stop_that_discards_leaves_no_weights(paths: Paths) -> None:
+    run = make_run(paths, "--steps", "1000", "--save-at", "1")
+    when(lambda: read_state(run).step > 1, lambda: stop(run, discard=True))
+    state = live(run)
+    assert state.state == "stopped" and state.stop == "discard"
+    assert not run.model.exists() and not run.checkpoints.exists()
+
+
+def test_before_training_began_a_stop_ends_it_at_once(paths: Paths) -> None:
+    run = make_run(paths, "--load", "60")
+    when(lambda: read_state(run).phase == "launch", lambda: stop(run))
+    begin = time.monotonic()
+    state = live(run)
+    assert state.state == "stopped" and state.problem is None
+    assert time.monotonic() - begin < 10
+
+
+@pytest.mark.parametrize("verb", ["convert", "tokenise"])
+def test_a_stop_works_while_preparing(paths: Paths, verb: str) -> None:
+    run = make_run(paths, tokens=False, bundled=True, env={"FAKE_VERB_HANGS": verb})
+    when(lambda: read_state(run).phase == verb, lambda: stop(run))
+    state = live(run)
+    assert state.state == "stopped" and not run.launcher_log.exists()
+    assert marked(run.id) == ()
+
+
+def test_past_its_deadline_a_deaf_engine_is_ended_and_nothing_of_it_survives(paths: Paths) -> None:
+    run = make_run(paths, "--steps", "1000", "--deaf", "--ignore-term", "--stray")
+    when(lambda: read_state(run).step > 0, lambda: stop(run))
+    state = live(run)
+    assert state.state == "failed" and state.problem is not None
+    assert state.problem.says == "run.failed.stop-forced"
+    assert marked(run.id) == ()
+
+
+def test_a_worker_that_outlives_its_launcher_is_ended(paths: Paths) -> None:
+    run = make_run(paths, "--stray")
+    assert live(run).state == "finished"
+    assert marked(run.id) == ()
+
+
+def test_a_busy_device_leaves_the_run_planned(paths: Paths) -> None:
+    run = make_run(paths)
+    other = device_lock(paths, "cpu")
+    assert other.take("somebody-else")
+    try:
+        assert supervise(run, popen=popen, timing=QUICK) == TAKEN
+    finally:
+        other.release()
+    assert read_state(run).state == "planned"
+
+
+def test_a_run_that_has_ended_is_not_started_again(paths: Paths) -> None:
+    run = make_run(paths)
+    live(run)
+    assert supervise(run, popen=popen, timing=QUICK) == TAKEN
+
+
+def test_a_full_disk_for_a_moment_loses_nothing(paths: Paths) -> None:
+    run = make_run(paths, "--steps", "30")
+    refused = []
+
+    def write(path: Path, content: str) -> None:
+        if len(refused) < 6:
+            refused.append(path)
+            raise OSError(28, "No space left on device")
+        write_atomic(path, content)
+
+    state = live(run, write=write)
+    assert len(refused) == 6 and state.state == "finished" and state.step == 30
+
+
+def test_a_disk_that_stays_full_ends_the_run_as_failed(paths: Paths) -> None:
+    run = make_run(paths, "--steps", "1000")
+    full_until = time.monotonic() + 3
+
+    def write(path: Path, content: str) -> None:
+        if read_state(run).state == "running" and time.monotonic() < full_until:
+            raise OSError(28, "No space left on device")
+        write_atomic(path, content)
+
+    def append(path: Path, line: str) -> None:
+        append_line(path, line)
+
+    state = live(run, write=write, append=append)
+    assert state.state == "failed" and state.problem is not None and state.problem.code == "disk-full"
+    assert marked(run.id) == ()

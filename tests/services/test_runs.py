@@ -1,0 +1,177 @@
+"""Runs through the services: detached supervisors, a second start, adoption after a supervisor was killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fakes import make_run, popen
+from zeroboard.contract.state import ENDED
+from zeroboard.errors import Busy, EngineFailed, NotFound
+from zeroboard.files import write_atomic
+from zeroboard.paths import Paths, RunPaths
+from zeroboard.runs.locks import device_lock
+from zeroboard.runs.processes import alive, kill_marked, marked
+from zeroboard.runs.registry import read_state
+from zeroboard.services import logs, runs, show
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> Iterator[Paths]:
+    made = Paths(tmp_path / "cache")
+    yield made
+    for folder in made.runs.glob("*") if made.runs.is_dir() else ():
+        kill_marked(folder.name)
+
+
+def until(test: Callable[[], bool], seconds: float = 20.0) -> None:
+    end = time.monotonic() + seconds
+    while not test():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.05)
+
+
+def ended(run: RunPaths) -> Callable[[], bool]:
+    return lambda: read_state(run).state in ENDED
+
+
+def kill_supervisor(run: RunPaths) -> None:
+    mark = read_state(run).supervisor
+    assert mark is not None and alive(mark)
+    os.kill(mark.pid, signal.SIGKILL)
+    until(lambda: not alive(mark))
+
+
+def test_a_start_returns_when_the_supervisor_has_taken_over_and_the_run_outlives_the_call(paths: Paths) -> None:
+    run = make_run(paths)
+    state = runs.start(paths, run.id, popen=popen)
+    assert state.state != "planned" and state.supervisor is not None
+    until(ended(run))
+    said = show.show(paths, run.id)
+    assert said["state"] == "finished" and said["progress"]["step"] == 3 and len(said["metrics"]) == 3
+    assert said["proof"]["ranks"][1]["rank"] == 1 and said["report"]["verdict"] == "pass"
+    assert said["spec"]["zero"]["stage"] == "2"
+    assert logs.names(paths, run.id) == ("rank 0", "rank 1", "launcher", "supervisor", "verbs")
+
+
+def test_a_second_start_on_a_busy_device_is_refused_and_names_who_holds_it(paths: Paths) -> None:
+    first, second = make_run(paths, "--steps", "1000"), make_run(paths)
+    runs.start(paths, first.id, popen=popen)
+    with pytest.raises(Busy) as refused:
+        runs.start(paths, second.id, popen=popen)
+    assert refused.value.params == {"devices": "cpu", "run": first.id}
+    assert read_state(second).state == "planned"
+    runs.stop(paths, first.id, discard=True)
+    until(ended(first))
+    assert runs.start(paths, second.id, popen=popen).state != "planned"
+    until(ended(second))
+
+
+def test_a_started_run_cannot_be_started_again(paths: Paths) -> None:
+    run = make_run(paths)
+    runs.start(paths, run.id, popen=popen)
+    with pytest.raises(Busy, match="run-started"):
+        runs.start(paths, run.id, popen=popen)
+    until(ended(run))
+
+
+def test_a_run_whose_supervisor_is_killed_is_lost_and_the_adopter_brings_it_home(paths: Paths) -> None:
+    run = make_run(paths, "--steps", "60")
+    runs.start(paths, run.id, popen=popen)
+    until(lambda: read_state(run).step > 1)
+    kill_supervisor(run)
+    assert runs.list_runs(paths)[0].state == "lost"
+    assert runs.reader(paths, run.id).read().state.state == "lost"
+    assert runs.adopt_orphans(paths, popen=popen) == (run.id,)
+    until(ended(run))
+    state = read_state(run)
+    assert state.state == "finished" and state.step == 60
+    assert runs.adopt_orphans(paths, popen=popen) == ()
+
+
+def test_a_run_that_ended_while_nobody_watched_is_finished_by_the_adopter(paths: Paths) -> None:
+    run = make_run(paths, "--steps", "20")
+    runs.start(paths, run.id, popen=popen)
+    until(lambda: read_state(run).step > 0)
+    kill_supervisor(run)
+    until(lambda: marked(run.id) == ())
+    runs.adopt_orphans(paths, popen=popen)
+    until(ended(run))
+    assert read_state(run).state == "finished" and run.verify_report.is_file()
+
+
+def test_a_run_whose_processes_all_died_is_failed_by_the_adopter(paths: Paths) -> None:
+    run = make_run(paths, "--steps", "1000")
+    runs.start(paths, run.id, popen=popen)
+    until(lambda: read_state(run).step > 0)
+    kill_supervisor(run)
+    kill_marked(run.id)
+    runs.adopt_orphans(paths, popen=popen)
+    until(ended(run))
+    problem = read_state(run).problem
+    assert problem is not None and problem.says == "run.failed.supervisor-died"
+
+
+def test_a_stop_reaches_a_run_whose_supervisor_was_killed(paths: Paths) -> None:
+    run = make_run(paths, "--steps", "1000")
+    runs.start(paths, run.id, popen=popen)
+    until(lambda: read_state(run).step > 0)
+    kill_supervisor(run)
+    runs.adopt_orphans(paths, popen=popen)
+    runs.stop(paths, run.id)
+    until(ended(run))
+    assert read_state(run).state == "stopped" and run.model.is_dir()
+
+
+def test_a_stop_is_sharpened_to_discard_but_never_softened(paths: Paths) -> None:
+    run = make_run(paths, "--steps", "1000", "--deaf")
+    runs.start(paths, run.id, popen=popen)
+    runs.stop(paths, run.id, discard=True)
+    runs.stop(paths, run.id, discard=False)
+    asked = runs.stop_requested(run)
+    assert asked is not None and asked.discard
+    until(ended(run))
+    assert read_state(run).state == "stopped"
+
+
+def test_what_is_not_running_cannot_be_stopped(paths: Paths) -> None:
+    run = make_run(paths)
+    with pytest.raises(Busy, match="run-not-running"):
+        runs.stop(paths, run.id)
+    with pytest.raises(NotFound):
+        runs.stop(paths, "20260101-000000-nobody-z2-0000")
+    with pytest.raises(NotFound):
+        runs.reader(paths, "../etc")
+
+
+def test_a_supervisor_that_cannot_begin_is_said_with_its_log(paths: Paths) -> None:
+    run = make_run(paths)
+    write_atomic(run.plan, "no plan")
+    with pytest.raises(EngineFailed) as failed:
+        runs.start(paths, run.id, popen=popen)
+    assert "plan.json" in str(failed.value.params["tail"])
+
+
+def test_a_broken_folder_is_listed_and_left_alone(paths: Paths) -> None:
+    run = make_run(paths)
+    write_atomic(run.state, '{"id": "half')
+    (paths.runs / "empty").mkdir()
+    found = runs.list_runs(paths)
+    assert [s.problem.code for s in found if s.problem is not None] == ["run-unreadable"] * 2
+    assert runs.adopt_orphans(paths, popen=popen) == ()
+
+
+def test_a_device_lock_does_not_outlive_its_holder(paths: Paths) -> None:
+    run = make_run(paths, "--steps", "1000")
+    runs.start(paths, run.id, popen=popen)
+    until(lambda: read_state(run).step > 0)
+    kill_supervisor(run)
+    kill_marked(run.id)
+    lock = device_lock(paths, "cpu")
+    assert lock.take("next")
+    lock.release()
