@@ -1,0 +1,179 @@
+"""What a rank says while it works: events as single lines of the run's `events.jsonl`, and the stop that all ranks share.
+
+Every rank says that it is there and which exception ended it; everything else is said by rank 0 alone.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import traceback
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from pydantic import ValidationError
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from zeroboard.contract.events import (
+    EndEvent,
+    ErrorEvent,
+    PhaseEvent,
+    ProofEvent,
+    RankEvent,
+    SaveEvent,
+    StepEvent,
+    TrainEvent,
+)
+from zeroboard.contract.reports import RankProof
+from zeroboard.contract.requests import StopRequest
+from zeroboard.errors import BrokenFile
+from zeroboard.files import append_line, read_json
+from zeroboard.paths import RunPaths
+
+AnyEvent = EndEvent | ErrorEvent | PhaseEvent | ProofEvent | RankEvent | SaveEvent | StepEvent | TrainEvent
+
+
+def finite(value: Any) -> float | None:
+    """The number, or None where there is none or it is NaN or infinite (JSON knows neither)."""
+    number = math.nan if value is None else float(value)
+    return number if math.isfinite(number) else None
+
+
+class Reporter:
+    """Writes this rank's events."""
+
+    def __init__(self, run: RunPaths, rank: int) -> None:
+        self.run = run
+        self.rank = rank
+        self._seq = 0
+
+    def _write(self, kind: type[AnyEvent], **fields: Any) -> None:
+        self._seq += 1
+        event = kind(seq=self._seq, time=time.time(), rank=self.rank, **fields)
+        append_line(self.run.events, event.model_dump_json())
+
+    def rank_is_there(self, *, host: str, device: str, pid: int, world_size: int) -> None:
+        self._write(RankEvent, host=host, device=device, pid=pid, world_size=world_size)
+
+    def error(self, error: BaseException) -> None:
+        """The exception that ends this rank, with its traceback."""
+        self._write(
+            ErrorEvent,
+            type=type(error).__name__,
+            message=str(error),
+            traceback="".join(traceback.format_exception(error)),
+        )
+
+    def launching(self, done: float, says: str) -> None:
+        """Rank 0: what the launch is at, `done` from 0 to 1."""
+        if self.rank == 0:
+            self._write(PhaseEvent, phase="launch", done=done, says=says)
+
+    def training(self, **facts: Any) -> None:
+        """Rank 0: the loop begins; the fields of `TrainEvent`."""
+        if self.rank == 0:
+            self._write(TrainEvent, **facts)
+
+    def step(self, **facts: Any) -> None:
+        """Rank 0: the fields of `StepEvent`."""
+        if self.rank == 0:
+            self._write(StepEvent, **facts)
+
+    def proof(self, ranks: tuple[RankProof, ...]) -> None:
+        if self.rank == 0:
+            self._write(ProofEvent, ranks=ranks)
+
+    def saving(self, step: int, path: str, *, done: bool) -> None:
+        """Rank 0: a checkpoint or the result is being written (`done` False), or is whole (True)."""
+        if self.rank == 0:
+            self._write(SaveEvent, step=step, path=path, done=done)
+
+    def end(self, reason: str, step: int) -> None:
+        if self.rank == 0:
+            self._write(EndEvent, reason=reason, step=step)
+
+
+def stop_request(run: RunPaths) -> StopRequest | None:
+    """The stop that was asked for, if one was. A request that cannot be read is still one: to stop and keep."""
+    path = run.requests / "stop.json"
+    if not path.exists():
+        return None
+    try:
+        return StopRequest.model_validate(read_json(path))
+    except (BrokenFile, ValidationError) as error:
+        print(f"unreadable {path}, taken as a stop that saves: {error}")  # noqa: T201 - the rank's log
+        return StopRequest(discard=False, time=time.time())
+
+
+class TrainingReporter(TrainerCallback):
+    """Turns the Trainer's steps into events, and a stop request into the end of the loop.
+
+    After each optimizer step the ranks add up three numbers: tokens since the last log, ranks that see a request to
+    stop and keep, ranks that see one to discard. So all of them learn of a stop at the same step, whoever saw it
+    first, and the throughput counts every rank.
+    """
+
+    def __init__(self, reporter: Reporter, *, facts: dict[str, int], samples_a_step: int) -> None:
+        self.reporter = reporter
+        self.facts = facts
+        """`rows`, `parameters`, `trainable_parameters`."""
+        self.samples_a_step = samples_a_step
+        self.stop: StopRequest | None = None
+        """Set, on every rank alike, once the ranks have agreed to leave."""
+        self.step_tokens = 0
+        """Tokens of this rank's samples in the present step, padding not counted; the trainer adds to it."""
+        self._tokens = 0
+        self._since = (0, 0.0)
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        self._since = (state.global_step, time.monotonic())
+        self.reporter.training(steps=state.max_steps, epochs=float(args.num_train_epochs), **self.facts)
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        request = stop_request(self.reporter.run)
+        seen = (
+            self.step_tokens,
+            int(request is not None and not request.discard),
+            int(request is not None and request.discard),
+        )
+        totals = torch.tensor(seen, dtype=torch.int64, device=args.device)
+        if dist.is_initialized():
+            dist.all_reduce(totals)
+        tokens, keep, discard = (int(total) for total in totals)
+        self.step_tokens = 0
+        self._tokens += tokens
+        if keep or discard:
+            self.stop = StopRequest(discard=discard > 0, time=time.time())
+            control.should_training_stop = True
+            control.should_save = not self.stop.discard
+            control.should_log = True
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if not logs or "loss" not in logs:
+            return  # the Trainer's summary at the end
+        last, since = self._since
+        now = time.monotonic()
+        steps = state.global_step - last
+        seconds = now - since
+        self.reporter.step(
+            step=state.global_step,
+            epoch=state.epoch or 0.0,
+            loss=finite(logs["loss"]),
+            learning_rate=float(logs["learning_rate"]),
+            grad_norm=finite(logs.get("grad_norm")),
+            tokens_per_s=self._tokens / seconds,
+            samples_per_s=self.samples_a_step * steps / seconds,
+            step_time=seconds / max(steps, 1),
+        )
+        self._tokens = 0
+        self._since = (state.global_step, now)

@@ -1,0 +1,200 @@
+"""The verb `tokenise`: a data file becomes arrays that every rank maps into memory.
+
+A folder of `cache/tokens/` holds `ids.npy` (int32, all samples one behind the other), `learned.npy` (bool, as long),
+`offsets.npy` (int64, where each sample begins, and the end) and `manifest.json` (`TokenFacts`), written last. It appears
+whole or not at all.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from array import array
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from pydantic import ValidationError
+from torch.utils.data import Dataset
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+from zeroboard.contract.plan import TokenFacts
+from zeroboard.contract.problems import Problem
+from zeroboard.contract.requests import Answer, TokeniseRequest
+from zeroboard.data.conversations import conversations
+from zeroboard.engine.channel import Channel
+from zeroboard.engine.rendering import Sample, TemplateRefused, encode, ensure_template
+from zeroboard.engine.trainer import IGNORED
+from zeroboard.errors import BrokenFile, NotFound, Refused
+from zeroboard.files import read_json, sync_folder, to_json, write_atomic
+
+MANIFEST = "manifest.json"
+
+Told = Callable[[int, int], None]
+"""Called with rows done and rows there are."""
+
+
+def main(channel: Channel) -> int:
+    """The verb: one `TokeniseRequest` in, progress, an `Answer` with `TokenFacts` (or the problems) out."""
+    request = TokeniseRequest.model_validate_json(channel.receive() or "")
+
+    def told(done: int, total: int) -> None:
+        channel.progress("tokenise", done / total, "progress.tokenise", rows=done, total=total)
+
+    try:
+        facts = tokenise(request, told)
+    except Refused as refused:
+        channel.send(Answer(problems=refused.problems))
+    else:
+        channel.send(Answer(value=facts.model_dump(mode="json")))
+    return 0
+
+
+def load_tokenizer(folder: str | Path, *, trust_remote_code: bool = False) -> PreTrainedTokenizerBase:
+    """The tokenizer of a model's folder; raises `OSError` or `ValueError` where there is none."""
+    loaded = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=trust_remote_code)
+    assert isinstance(loaded, PreTrainedTokenizerBase)
+    return loaded
+
+
+def read_manifest(folder: Path) -> TokenFacts | None:
+    """What lies in a folder of tokens; None where there is nothing whole."""
+    try:
+        return TokenFacts.model_validate(read_json(folder / MANIFEST))
+    except (FileNotFoundError, BrokenFile, ValidationError):
+        return None
+
+
+def tokenise(request: TokeniseRequest, told: Told = lambda done, total: None) -> TokenFacts:
+    """Tokenise and mask the file into the folder `request.target`, or find that it was done before.
+
+    Raises `Refused`: `model-missing`, `data-missing`, `template-refused`, or `data-refused` where nothing can be learned.
+    """
+    target = Path(request.target)
+    known = read_manifest(target)
+    if known is not None:
+        return known
+    try:
+        tokenizer = load_tokenizer(request.model_path, trust_remote_code=request.trust_remote_code)
+    except (OSError, ValueError) as error:
+        raise Refused([_problem("model-missing", "model.path", path=request.model_path, why=str(error))]) from error
+    template = ensure_template(tokenizer)
+    path = Path(request.data_path)
+    arrays = _Arrays(request.max_length)
+    try:
+        total = sum(1 for _ in conversations(path))
+        for count, conversation in enumerate(conversations(path), 1):
+            try:
+                arrays.add(encode(tokenizer, conversation.turns))
+            except TemplateRefused as error:
+                raise Refused(
+                    [_problem("template-refused", "data.path", row=conversation.row, why=str(error))]
+                ) from error
+            if count % 50 == 0 or count == total:
+                told(count, total)
+    except NotFound as error:
+        raise Refused([_problem("data-missing", "data.path", path=str(path))]) from error
+    if not arrays.rows:
+        nothing = Problem(
+            code="data-refused",
+            field="data.path",
+            says="problem.nothing-to-learn",
+            params={"path": path.name, "rows": total, "max_length": request.max_length},
+        )
+        raise Refused([nothing])
+    facts = TokenFacts(
+        key=target.name,
+        rows=arrays.rows,
+        tokens=len(arrays.ids),
+        learned=sum(arrays.learned),
+        longest=arrays.longest,
+        truncated=arrays.truncated,
+        end_token_lost=arrays.end_token_lost,
+        without_trainable=arrays.without_trainable,
+        template=template,
+    )
+    _write(target, arrays, facts)
+    return facts
+
+
+def _problem(code: str, field: str, **params: str | int) -> Problem:
+    return Problem(code=code, field=field, params=params)
+
+
+class _Arrays:
+    """Samples laid one behind the other, cut to the maximum length, and what was counted on the way."""
+
+    def __init__(self, max_length: int) -> None:
+        self.max_length = max_length
+        self.ids = array("i")
+        self.learned = array("b")
+        self.offsets = array("q", [0])
+        self.longest = 0
+        self.truncated = 0
+        self.end_token_lost = 0
+        self.without_trainable = 0
+
+    @property
+    def rows(self) -> int:
+        return len(self.offsets) - 1
+
+    def add(self, sample: Sample) -> None:
+        length = len(sample.ids)
+        self.longest = max(self.longest, length)
+        ids, learned = sample.ids[: self.max_length], sample.learned[: self.max_length]
+        if length > self.max_length:
+            self.truncated += 1
+            # the last learned token of a whole sample ends the last answer
+            self.end_token_lost += any(sample.learned[self.max_length :])
+        if not any(learned[1:]):  # nothing predicts the first token
+            self.without_trainable += 1
+            return
+        self.ids.extend(ids)
+        self.learned.extend(learned)
+        self.offsets.append(len(self.ids))
+
+
+def _write(target: Path, arrays: _Arrays, facts: TokenFacts) -> None:
+    """The folder, whole: written beside its place, the manifest last, then renamed."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    try:
+        np.save(folder / "ids.npy", np.frombuffer(arrays.ids, dtype=np.int32))
+        np.save(folder / "learned.npy", np.frombuffer(arrays.learned, dtype=np.int8).astype(bool))
+        np.save(folder / "offsets.npy", np.frombuffer(arrays.offsets, dtype=np.int64))
+        write_atomic(folder / MANIFEST, to_json(facts.model_dump(mode="json")))
+        folder.chmod(0o755)
+        if target.exists():  # left there without a manifest, so not whole
+            shutil.rmtree(target)
+        folder.rename(target)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    sync_folder(target.parent)
+
+
+class TokenData(Dataset[dict[str, torch.Tensor]]):
+    """Samples of a tokens folder, mapped into memory: all ranks of a machine share the pages.
+
+    Raises `NotFound` where the folder is not whole.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        facts = read_manifest(folder)
+        if facts is None:
+            raise NotFound("error.tokens-missing", path=str(folder))
+        self.facts = facts
+        self._ids = np.load(folder / "ids.npy", mmap_mode="r")
+        self._learned = np.load(folder / "learned.npy", mmap_mode="r")
+        self._offsets = np.load(folder / "offsets.npy", mmap_mode="r")
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
+        """`input_ids` and `labels` of one sample, int64, (length,); labels that are not learned are -100."""
+        start, end = int(self._offsets[index]), int(self._offsets[index + 1])
+        ids = torch.from_numpy(self._ids[start:end].astype(np.int64))
+        learned = torch.from_numpy(self._learned[start:end].copy())
+        return {"input_ids": ids, "labels": torch.where(learned, ids, IGNORED)}
