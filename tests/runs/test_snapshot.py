@@ -23,8 +23,8 @@ def step(number: int, seconds: float = 2.0) -> StepEvent:
     )
 
 
-def put(run: RunPaths, state: RunState, **changes: object) -> None:
-    write_atomic(run.state, to_json(state.model_copy(update=changes).model_dump(mode="json")))
+def put(run: RunPaths, before: RunState, **changes: object) -> None:
+    write_atomic(run.state, to_json(before.model_copy(update=changes).model_dump(mode="json")))
 
 
 def test_where_nothing_changed_the_same_object_comes_back(tmp_path: Path) -> None:
