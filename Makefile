@@ -27,7 +27,7 @@ DONE := $(VENV)/done
 export DS_BUILD_OPS := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types fence demo clean
+.PHONY: help run test check lint types fence tree demo clean
 
 help:
 	@printf '%s\n' \
@@ -38,9 +38,12 @@ help:
 	  'make lint    ruff: style, and who may import what' \
 	  'make types   mypy' \
 	  'make fence   import-linter: the layers of the house' \
+	  'make tree    write the file tree of README.md anew' \
 	  'make clean   remove the environment and what tools left; runs in cache/ stay'
 
+# Without the bundled model the page still opens, so `prepare` says what is wrong and the page follows.
 run: $(DONE)/install $(DONE)/model
+	@$(PY) -m zeroboard prepare || true
 	@$(PY) app.py --port $(PORT) $(ARGS)
 
 demo: $(DONE)/install $(DONE)/model
@@ -61,6 +64,9 @@ types: $(DONE)/dev
 fence: $(DONE)/dev
 	@$(PY) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()' --no-logo
 
+tree: $(DONE)/install
+	@$(PY) -m tests.tree
+
 clean:
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -68,7 +74,7 @@ clean:
 # ---------------------------------------------------------------------------------------------------------- set-up
 
 $(DONE)/venv:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 	  echo 'ZeroBoard needs Python 3.11 or newer as $(PYTHON); name another with PYTHON=…' >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 	  echo 'This Python cannot make environments: install the Debian package python3-venv (apt install python3-venv).' >&2; \

@@ -1,10 +1,37 @@
-"""Fixtures that every room uses."""
+"""Fixtures that every room uses, and what holds for all tests: no hub, no settings from outside, no silent skipping."""
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 
 import pytest
+
+# before any test imports a library that reads it: nothing here may ask a hub
+os.environ["HF_HUB_OFFLINE"] = "1"
+for name in ("ZEROBOARD_CACHE", "ZEROBOARD_AUTH"):
+    os.environ.pop(name, None)
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+NO_CHROMIUM = "No Chromium here, so no page was tried: install the Debian package chromium (apt install chromium)."
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Without Chromium the browser tests are skipped loudly, or refused where they must not be missing."""
+    browser = [item for item in items if item.get_closest_marker("browser")]
+    if CHROMIUM is None and browser:
+        if os.environ.get("ZEROBOARD_REQUIRE_BROWSER") == "1":
+            raise pytest.UsageError(NO_CHROMIUM)
+        for item in browser:
+            item.add_marker(pytest.mark.skip(reason=NO_CHROMIUM))
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """The path of the browser; only for tests that are marked `browser`."""
+    assert CHROMIUM is not None
+    return CHROMIUM
 
 
 @pytest.fixture(scope="session")
