@@ -79,7 +79,7 @@ def _refused(error: ZeroBoardError, face: Face) -> int:
         face.print_json({"problems": problems})
         return error.exit_code
     for problem in problems:
-        face.problem(problem)
+        face.problem(problem, one_line=error.exit_code == 2)
     return error.exit_code
 
 

@@ -72,14 +72,14 @@ class Face:
         sys.stderr.write(text + "\n")
         sys.stderr.flush()
 
-    def problem(self, value: Mapping[str, Any]) -> None:
-        """What is wrong, where, and what to do: one line, and one for the remedy."""
+    def problem(self, value: Mapping[str, Any], *, one_line: bool = False) -> None:
+        """What is wrong, where, and what to do: in two lines, or (wrong usage) in one."""
         place = f" {value['field']}:" if value.get("field") else ""
         severity = value["severity"]
         word = self.colour(self.say(f"cli.severity.{severity}"), VERDICTS.get(severity, "dim"), sys.stderr)
-        self.note(f"{word}{place} {value['message']}")
-        if value.get("remedy"):
-            self.note(f"  → {value['remedy']}")
+        remedy = value.get("remedy")
+        rest = "" if not remedy else f" {remedy}" if one_line else f"\n  → {remedy}"
+        self.note(f"{word}{place} {value['message']}{rest}")
 
     def table(self, rows: Iterable[Sequence[str]], head: Sequence[str] = ()) -> None:
         """Columns, as wide as they need; Chinese characters count twice."""
