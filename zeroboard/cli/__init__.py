@@ -114,7 +114,7 @@ def _language(argv: Sequence[str]) -> Language:
 
 def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     language = _Parser.language
-    common = argparse.ArgumentParser(add_help=False, argument_default=argparse.SUPPRESS)
+    common = _Parser(add_help=False, argument_default=argparse.SUPPRESS)
     common.add_argument("--json", action="store_true", help=say("cli.option.json", language))
     common.add_argument("--cache", metavar="DIR", help=say("cli.option.cache", language))
     common.add_argument("--lang", choices=LANGUAGES, help=say("cli.option.lang", language))

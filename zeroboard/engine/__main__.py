@@ -34,6 +34,8 @@ def main(argv: list[str]) -> int:
     # whatever a library looks up, it looks up on this disk: a path that is missing is an error, never a download
     os.environ["HF_HUB_OFFLINE"] = "1"
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    # DeepSpeed compiles its CPU ops with ninja, which pip puts beside this interpreter, and looks for it on the PATH
+    os.environ["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
     match argv:
         case ["train", folder]:
             run = RunPaths(Path(folder).absolute())

@@ -113,7 +113,8 @@ def _word(code: int) -> str:
 
 
 def _text(value: Any) -> str | None:
-    return value.decode(errors="replace") if isinstance(value, bytes) else value
+    text: str | None = value.decode(errors="replace") if isinstance(value, bytes) else value
+    return text
 
 
 def _number(value: Any) -> float | None:
