@@ -46,13 +46,13 @@ def judge_adapter(folder: Folder, weights: Weights, base: Base | None, findings:
         return
     targets = read_targets(config)
     modules = _modules(weights.tensors)
-    _judge_pairs(modules, targets, findings)
-    if targets.bare_parameters:
-        findings.skip("keys", "bare-parameters")
+    if not targets.told:
+        findings.skip("keys", "not-told")
     elif base is not None and base.modules:
         _judge_against_base(weights, modules, targets, base, findings)
     else:
-        _judge_alone(weights, modules, targets, findings)
+        _judge_alone(modules, targets, findings)
+    _judge_pairs(modules, targets, findings)
     findings.settle("keys", "shapes", tensors=len(weights.tensors))
 
 
@@ -126,6 +126,8 @@ def _judge_pairs(modules: dict[str, dict[str, Tensor]], targets: Targets, findin
         for one, other in ((_IN, _OUT), ("lora_embedding_A", "lora_embedding_B")):
             if (one in parts) != (other in parts):
                 findings.fail("keys", "half-pair", f"{module}.{other if one in parts else one}")
+        if not targets.told:
+            continue
         rank = targets.rank(module.removeprefix(PREFIX))
         for part, axis in ((_IN, 0), (_OUT, 1), ("lora_embedding_A", 0), ("lora_embedding_B", 1)):
             tensor = parts.get(part)
@@ -177,7 +179,7 @@ def _judge_fit(module: str, parts: dict[str, Tensor], shape: tuple[int, int], ba
             )
 
 
-def _judge_alone(weights: Weights, modules: dict[str, dict[str, Tensor]], targets: Targets, findings: Findings) -> None:
+def _judge_alone(modules: dict[str, dict[str, Tensor]], targets: Targets, findings: Findings) -> None:
     """Without a base: peft's prefix, the targets, and the same modules in every layer."""
     for module in modules:
         if not module.startswith(PREFIX):

@@ -1,6 +1,7 @@
 """Which modules of a base an adapter's config aims at, and with which rank: peft's rules without peft.
 
-The patterns come from a foreign file and are matched with `re`, as peft does; one that is no pattern matches nothing.
+The patterns come from a foreign file and are matched with `re`, as peft does. One that is no pattern matches nothing,
+and one that could keep `re` busy for hours is not tried: the targets then count as not told.
 """
 
 from __future__ import annotations
@@ -15,6 +16,12 @@ PREFIX = "base_model.model."
 
 PATTERN_LIMIT = 2000
 """Characters of the longest pattern that is tried."""
+
+MOST_REPEATS = 4
+"""Repetitions in a pattern that is tried. Each one multiplies the work by the length of a name (some 60 characters)."""
+
+_REPEAT = re.compile(r"[*+]|\{\d*,\d*\}")
+_REPEATED_GROUP = re.compile(r"\)([*+]|\{)")
 
 _FIRST_NUMBER = re.compile(r".*?\.[^.]*\.(\d+)\.")
 _ALL_LINEAR = "all-linear"
@@ -38,8 +45,8 @@ class Targets:
     bias: bool
     transposed: bool
     """The base's matrices are stored (in, out): `fan_in_fan_out`."""
-    bare_parameters: bool
-    """`target_parameters` is used: names do not follow from modules."""
+    told: bool
+    """False: which names belong in the file does not follow from this config (bare parameters, intricate patterns)."""
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -98,19 +105,29 @@ def read_targets(config: Mapping[str, Any]) -> Targets:
     if isinstance(layers, int):
         layers = [layers]
     patterns = config.get("rank_pattern")
-    bare = bool(config.get("target_parameters"))
+    ranks = {k: v for k, v in patterns.items() if isinstance(v, int)} if isinstance(patterns, dict) else {}
+    modules, excluded = _names(config.get("target_modules")), _names(config.get("exclude_modules"))
+    saved, layer_names = _listed(config.get("modules_to_save")), _listed(config.get("layers_pattern"))
+    foreign = [*ranks, *saved, *layer_names, *(p for p in (modules, excluded) if isinstance(p, str))]
+    tame = all(map(_tame, foreign))
     return Targets(
-        modules=_names(config.get("target_modules")),
-        excluded=_names(config.get("exclude_modules")),
-        saved=_listed(config.get("modules_to_save")),
+        modules=modules if tame else (),
+        excluded=excluded if tame else (),
+        saved=saved if tame else (),
         layers=frozenset(n for n in layers if isinstance(n, int)) if isinstance(layers, list) and layers else None,
-        layer_names=_listed(config.get("layers_pattern")),
+        layer_names=layer_names if tame else (),
         default_rank=config["r"],
-        ranks={k: v for k, v in patterns.items() if isinstance(v, int)} if isinstance(patterns, dict) else {},
+        ranks=ranks if tame else {},
         bias=config.get("bias", "none") != "none" or bool(config.get("lora_bias")),
         transposed=bool(config.get("fan_in_fan_out")),
-        bare_parameters=bare,
+        told=tame and not config.get("target_parameters"),
     )
+
+
+def _tame(pattern: str) -> bool:
+    """Whether matching it ends soon whatever the text: short, few repetitions, none of a whole group."""
+    few = len(_REPEAT.findall(pattern)) <= MOST_REPEATS
+    return len(pattern) <= PATTERN_LIMIT and few and not _REPEATED_GROUP.search(pattern)
 
 
 def _names(value: object) -> tuple[str, ...] | str:
@@ -125,19 +142,12 @@ def _listed(value: object) -> tuple[str, ...]:
 
 def _matches(names: tuple[str, ...] | str, module: str) -> bool:
     if isinstance(names, str):
-        return bool(names) and len(names) <= PATTERN_LIMIT and _full(names, module)
+        return bool(names) and _search(f"(?:{names})$", module) is not None
     return any(module == name or module.endswith(f".{name}") for name in names)
-
-
-def _full(pattern: str, text: str) -> bool:
-    match = _search(f"(?:{pattern})$", text)
-    return match is not None
 
 
 def _search(pattern: str, text: str) -> re.Match[str] | None:
     """`re.match` that takes a broken pattern for one that matches nothing."""
-    if len(pattern) > PATTERN_LIMIT:
-        return None
     try:
         return re.match(pattern, text)
     except re.error:

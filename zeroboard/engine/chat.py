@@ -43,7 +43,6 @@ def main(channel: Channel) -> int:
             Path(request.path),
             base,
             trust_remote_code=request.trust_remote_code,
-            with_base=True,
             on_step=lambda says, done: channel.progress("load", done, says),
         )
     except CannotLoad as error:
@@ -51,7 +50,7 @@ def main(channel: Channel) -> int:
         return 0
     questions = Questions(channel)
     questions.start()
-    comparable = loaded.adapter or loaded.base is not None
+    comparable = loaded.adapter or loaded.base_folder is not None
     channel.send(ChatReady(adapter=comparable, device=loaded.device, template=loaded.template))
     while (question := questions.next()) is not None:
         ask, stopped = question
@@ -104,13 +103,15 @@ class Questions:
 def _answer(channel: Channel, loaded: Loaded, ask: ChatAsk, stopped: Callable[[], bool]) -> None:
     try:
         if ask.compare:
-            if not loaded.adapter and loaded.base is None:
+            if not loaded.adapter and loaded.base_folder is None:
                 raise CannotAsk("chat.nothing-to-compare")
             with loaded.before() as model:
                 _speak(channel, loaded, model, ask, "base", stopped)
         _speak(channel, loaded, loaded.model, ask, "tuned", stopped)
     except CannotAsk as error:
         channel.send(ChatFailed(id=ask.id, says=error.says, params=error.params))
+    except CannotLoad as error:
+        channel.send(ChatFailed(id=ask.id, says=error.problem.message_key, params=error.problem.params))
     except torch.OutOfMemoryError:
         torch.cuda.empty_cache()
         channel.send(ChatFailed(id=ask.id, says="chat.out-of-memory"))

@@ -36,7 +36,7 @@ def render(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> l
     """The prompt's tokens, with the opening of the assistant's turn. Raises `CannotAsk` where the template refuses."""
     turns = [message.model_dump() for message in messages]
     try:
-        ids = tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=True, return_dict=False)
+        ids: Any = tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=True, return_dict=False)
     except (TemplateError, TypeError, ValueError, KeyError) as error:
         raise CannotAsk("chat.template-refused", why=str(error)[:300]) from error
     if not ids:
@@ -48,8 +48,9 @@ def stop_tokens(tokenizer: PreTrainedTokenizerBase, model: Any) -> frozenset[int
     """Tokens that end an answer: the tokenizer's, those of the generation settings, and what the template writes after
     an answer."""
     found: set[int] = set()
+    known: Any
     for known in (tokenizer.eos_token_id, getattr(model.generation_config, "eos_token_id", None)):
-        found.update([known] if isinstance(known, int) else known or ())
+        found.update(int(token) for token in (known if isinstance(known, list) else [known]) if token is not None)
     turns = [Message(role="user", content=_MARK), Message(role="assistant", content=_MARK)]
     try:
         text = tokenizer.apply_chat_template([turn.model_dump() for turn in turns], tokenize=False)
@@ -93,8 +94,9 @@ def generate(
         max_new_tokens = min(max_new_tokens, limit - len(ids))
     device = model.device
     inner = model.get_base_model() if hasattr(model, "get_base_model") else model
-    takes_last = "logits_to_keep" in inspect.signature(inner.forward).parameters
-    options = {"logits_to_keep": 1} if takes_last else {}
+    accepted = inspect.signature(inner.forward).parameters
+    options = {"logits_to_keep": 1} if "logits_to_keep" in accepted else {}
+    held = "cache" if "cache" in accepted else "past_key_values"  # renamed in transformers 5.24
     randomness = torch.Generator(device=device).manual_seed(seed)
     known = list(ids)
     fresh, cache = known, None
@@ -102,15 +104,13 @@ def generate(
         if stopped():
             return "stopped"
         with torch.inference_mode():
-            out = model(
-                input_ids=torch.tensor([fresh], device=device), past_key_values=cache, use_cache=True, **options
-            )
+            out = model(input_ids=torch.tensor([fresh], device=device), use_cache=True, **{held: cache}, **options)
             token = _choose(out.logits[0, -1].float(), temperature, top_p, randomness)
         if token in stops:
             return "end-token"
         on_token(token)
         known.append(token)
-        cache = getattr(out, "past_key_values", None)
+        cache = getattr(out, held, None)
         fresh = [token] if cache is not None else known
     return "length"
 

@@ -65,8 +65,10 @@ class Loaded:
     device: str
     template: Literal["model", "chatml"]
     adapter: bool
+    base_folder: Folder | None = None
+    """For a full model: the model that it was before, where the caller knows it."""
     base: Any = None
-    """For a full model: the model that it was before, where the caller asked for it."""
+    """That model, once `load_base` was called."""
     missing: tuple[str, ...] = ()
     """Weights that no file held; they are random now."""
     unexpected: tuple[str, ...] = ()
@@ -78,18 +80,21 @@ class Loaded:
 
     @contextmanager
     def before(self) -> Iterator[Any]:
-        """The model as it was before training: adapter off, or the base of a full model."""
+        """The model as it was before training: adapter off, or the base of a full model (loaded now if need be).
+
+        Raises `CannotLoad`.
+        """
         if self.adapter:
             with self.model.disable_adapter():
                 yield self.model
-        else:
-            yield self.base
+            return
+        if self.base is None:
+            self.base = load_base(self)
+        yield self.base
 
 
-def load_result(
-    path: Path, base: Path | None, *, trust_remote_code: bool = False, with_base: bool = False, on_step: OnStep
-) -> Loaded:
-    """Load an adapter on its base, or a full model. `with_base`: beside a full model its `base` too.
+def load_result(path: Path, base: Path | None, *, trust_remote_code: bool = False, on_step: OnStep) -> Loaded:
+    """Load an adapter on its base, or a full model (whose `base` is only remembered).
 
     Raises `CannotLoad`, whatever is wrong with the folder, and nothing else.
     """
@@ -101,8 +106,7 @@ def load_result(
     if kind not in ("lora-adapter", "full-model") or folder.loose:
         raise CannotLoad("model-unsupported", "load.not-a-model", path=str(path))
     model_folder = folder if kind == "full-model" else _base_of(folder, base)
-    also = list_folder(base) if with_base and base is not None and kind == "full-model" else None
-    device, dtype = choose_place(model_folder, *(() if also is None else (also,)))
+    device, dtype = choose_place(model_folder)
     home = folder if has_tokenizer(folder) else model_folder
     with _collected() as messages:
         on_step("load.tokenizer", 0.0)
@@ -122,14 +126,21 @@ def load_result(
         if loaded.adapter:
             on_step("load.adapter", 0.8)
             _put_adapter(loaded, folder)
-        elif also is not None:
-            on_step("load.base", 0.6)
-            loaded.base, _ = load_model(also, device, dtype, trust_remote_code)
+        elif base is not None and base.is_dir():
+            loaded.base_folder = list_folder(base)
     loaded.messages = messages[:MESSAGES_KEPT]
     if loaded.template == "chatml":
         tokenizer.chat_template = CHATML
     on_step("load.done", 1.0)
     return loaded
+
+
+def load_base(loaded: Loaded) -> Any:
+    """The model that a full model was before, wherever there is room. Raises `CannotLoad`."""
+    if loaded.base_folder is None:
+        raise CannotLoad("model-missing", "load.base-unknown", damaged=False)
+    model, _ = load_model(loaded.base_folder, *choose_place(loaded.base_folder))
+    return model
 
 
 def load_tokenizer(home: Folder, trust_remote_code: bool = False) -> PreTrainedTokenizerBase:
@@ -185,17 +196,13 @@ def _base_of(folder: Folder, given: Path | None) -> Folder:
     return list_folder(path)
 
 
-def choose_place(*folders: Folder) -> tuple[str, torch.dtype]:
-    """Device and type of the weights for all of these models at once: the GPU if they fit there, else the CPU.
+def choose_place(folder: Folder) -> tuple[str, torch.dtype]:
+    """Device and type of the weights of a model: the GPU if they fit there, else the CPU.
 
     The CPU computes float32 faster than 16 bit, so it gets float32 unless only the stored type fits. Raises
     `CannotLoad` (not `damaged`) where nothing fits.
     """
-    elements, stored = 0, torch.float32
-    for folder in folders:
-        count, dtype = _stored(folder)
-        elements += count
-        stored = dtype
+    elements, stored = _stored(folder)
     if torch.cuda.is_available():
         free = torch.cuda.mem_get_info()[0]
         if elements * stored.itemsize + 2 * SPARE <= free:

@@ -17,14 +17,13 @@ from typing import Any
 import torch
 from pydantic import JsonValue
 
-from zeroboard.checkpoints.folder import list_folder
 from zeroboard.checkpoints.verify import FileVerdict, make_report, verify_files
 from zeroboard.contract.problems import Problem, Scalar
 from zeroboard.contract.reports import Check, CheckVerdict, VerifyReport
 from zeroboard.contract.requests import Answer, Message, VerifyRequest
 from zeroboard.engine.channel import Channel
 from zeroboard.engine.generate import CannotAsk, Pieces, generate, render, stop_tokens
-from zeroboard.engine.load import CannotLoad, Loaded, choose_place, load_model, load_result
+from zeroboard.engine.load import CannotLoad, Loaded, load_result
 from zeroboard.errors import NotFound
 
 PROMPTS = ("Who are you?", "What is the capital of France?")
@@ -104,7 +103,7 @@ def judge_loaded(
     if load.verdict == "fail":
         return (load, _not_loaded()), facts
     on_step(0.7, "verify.before")
-    before = _before(loaded, base)
+    before = _before(loaded)
     if before is None:
         facts["prompts"] = [{"prompt": p, "after": a.text} for p, a in zip(PROMPTS, after, strict=True)]
         return (load, _check("effect", "skip", "no-base")), facts
@@ -179,25 +178,21 @@ def _judge_load(loaded: Loaded, after: Sequence[Said]) -> Check:
     return _check("load", "pass", says, device=loaded.device)
 
 
-def _before(loaded: Loaded, base: Path | None) -> list[Said] | CannotLoad | None:
+def _before(loaded: Loaded) -> list[Said] | CannotLoad | None:
     """The same prompts without what was trained; None where a full model's base is not known.
 
     A full model is given up before its base is loaded, so that memory holds one of them at a time.
     """
-    if loaded.adapter:
+    if not loaded.adapter:
+        if loaded.base_folder is None:
+            return None
+        loaded.model = None
+        gc.collect()
+        if loaded.device == "cuda":
+            torch.cuda.empty_cache()
+    try:
         with loaded.before() as model:
             return ask_all(model, loaded)
-    if base is None or not base.is_dir():
-        return None
-    loaded.model = None
-    gc.collect()
-    if loaded.device == "cuda":
-        torch.cuda.empty_cache()
-    try:
-        folder = list_folder(base)
-        device, dtype = choose_place(folder)
-        model, _ = load_model(folder, device, dtype)
-        return ask_all(model, loaded)
     except CannotLoad as error:
         return error
 

@@ -1,0 +1,1 @@
+"""Talking to a result: owns the one engine process that holds the model."""
