@@ -102,8 +102,6 @@ def test_what_is_tested_elsewhere_is_still_there_and_still_needs_to_be() -> None
 
 def test_code_leaves_no_loose_ends() -> None:
     loose = re.compile(r"\b(?:TODO|FIXME|XXX)\b|raise NotImplementedError|except Exception:\s*\n\s*pass\b|shell=True")
-        r"\b(TODO|FIXME|XXX)\\b|\\braise NotImplementedError\\b\b|except Exception:\s*\n\s*pass\b|shell=True"
-    )
     found = [str(p.relative_to(ROOT)) for p in modules() if loose.search(p.read_text(encoding="utf-8"))]
     assert not found
 
