@@ -59,14 +59,14 @@ def test_the_published_seven_billion_example_holds() -> None:
     """ZeRO, figure 1: 7.5 billion parameters, 64 GPUs, K = 12, in GB: 120, 31.4, 16.6, 1.9."""
     sums = []
     for stage in ("1", "2", "3"):
-        p = of(stage, ranks=64, trained=7_500_000_000)  # type: ignore[arg-type]
+        p = of(stage, ranks=64, trained=7_500_000_000)
         sums.append((p.parameter_bytes + p.gradient_bytes + p.optimizer_bytes) / 1e9)
     assert sums == pytest.approx([31.4, 16.6, 1.9], abs=0.06)
 
 
 def test_frozen_parameters_have_no_gradient_and_no_state() -> None:
     for stage in ("none", "1", "2", "3"):
-        with_frozen, without = of(stage, frozen=9 * MILLION), of(stage)  # type: ignore[arg-type]
+        with_frozen, without = of(stage, frozen=9 * MILLION), of(stage)
         assert with_frozen.gradient_bytes == without.gradient_bytes
         assert with_frozen.optimizer_bytes == without.optimizer_bytes
         assert with_frozen.parameter_bytes > without.parameter_bytes

@@ -74,7 +74,7 @@ class TrainSpec(Part):
     learning_rate: float = option(2e-4, gt=0.0, le=10.0)
     epochs: float = option(3.0, gt=0.0, le=10_000.0)
     """How many times the data is gone through."""
-    max_steps: int | None = option(None, unit="steps", ge=1, advanced=True)
+    max_steps: int | None = option(None, unit="steps", ge=1, le=10**9, advanced=True)
     """Ends after so many optimizer steps, whatever the epochs say."""
     micro_batch: int = option(2, unit="samples", ge=1, le=4096)
     """Samples that one GPU takes at a time."""
@@ -89,7 +89,7 @@ class TrainSpec(Part):
     precision: Precision = option("auto")
     activation_checkpointing: bool = option(False)
     """Keeps only each layer's input and computes the rest again: less memory, about a third slower."""
-    save_every: int | None = option(None, unit="steps", ge=1)
+    save_every: int | None = option(None, unit="steps", ge=1, le=10**9)
     """Writes a checkpoint every so many steps; empty: only the result at the end."""
     keep_checkpoints: int = option(2, ge=1, le=1000, advanced=True)
     """How many checkpoints are kept; older ones are deleted."""

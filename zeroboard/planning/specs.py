@@ -232,10 +232,9 @@ def _huge(given: object) -> bool:
 
 
 def _unknown(key: str) -> Problem:
-    names = [*_FIELDS, *_SECTIONS]
-    near = difflib.get_close_matches(key, names, n=1, cutoff=0.6)
-    if not near:  # the right name in the wrong section
-        near = [name for name in _FIELDS if name.rpartition(".")[2] == key.rpartition(".")[2]]
+    # the right name in the wrong section, else the nearest name
+    near = [name for name in _FIELDS if name.rpartition(".")[2] == key.rpartition(".")[2]]
+    near = near or difflib.get_close_matches(key, [*_FIELDS, *_SECTIONS], n=1, cutoff=0.6)
     if near:
         return Problem(
             code="unknown-key",

@@ -1,0 +1,59 @@
+"""The name of tokenised data: the same for the same, another for anything else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.planning.facts import TINY, model, write_model
+from zeroboard.catalogue import MODELS
+from zeroboard.paths import Paths
+from zeroboard.planning.models import read_model
+from zeroboard.planning.shapes import llama_shapes
+from zeroboard.planning.tokens import tokens_key
+
+
+def test_the_key_follows_data_tokenizer_template_and_length(tmp_path: Path) -> None:
+    data = tmp_path / "d.jsonl"
+    data.write_text("one")
+    facts = model(tmp_path / "m")
+    first = tokens_key(data, facts, 512)
+    assert first == tokens_key(data, facts, 512) and len(first) == 32
+    copy = tmp_path / "copy.jsonl"
+    copy.write_text("one")
+    assert tokens_key(copy, facts, 512) == first, "the content counts, not the name"
+    others = {tokens_key(data, facts, 513)}
+    data.write_text("two")
+    others.add(tokens_key(data, facts, 512))
+    data.write_text("one")
+    for file in ("tokenizer.json", "chat_template.jinja"):
+        (tmp_path / "m" / file).write_text("changed")
+        others.add(tokens_key(data, facts, 512))
+    assert first not in others and len(others) == 4
+
+
+def test_weights_do_not_change_the_key(tmp_path: Path) -> None:
+    data = tmp_path / "d.jsonl"
+    data.write_text("one")
+    facts = model(tmp_path / "m")
+    before = tokens_key(data, facts, 512)
+    (tmp_path / "m" / "model.safetensors").write_bytes(b"x")
+    assert tokens_key(data, facts, 512) == before
+
+
+def test_a_bundled_model_keeps_its_key_when_it_is_converted(tmp_path: Path) -> None:
+    data = tmp_path / "d.jsonl"
+    data.write_text("one")
+    paths = Paths(tmp_path / "cache")
+    before, _ = read_model(MODELS[0].name, paths)
+    tied = {**TINY, "tie_word_embeddings": True}
+    write_model(MODELS[0].folder(paths), tied, llama_shapes(tied))
+    after, _ = read_model(MODELS[0].name, paths)
+    assert before is not None and after is not None and before.prepared != after.prepared
+    assert tokens_key(data, before, 512) == tokens_key(data, after, 512)
+
+
+def test_data_that_is_not_there_raises(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        tokens_key(tmp_path / "none", model(tmp_path / "m"), 512)
