@@ -54,14 +54,11 @@ def create(paths: Paths, spec: RunSpec, plan_for: Callable[[str], Plan]) -> Plan
         try:
             fill(RunPaths(temporary), run_id, spec, plan)
             temporary.rename(folder)
-        except FileExistsError:  # the same second and the same four digits
+        except OSError:
             shutil.rmtree(temporary)
-            continue
-        except OSError as error:
-            shutil.rmtree(temporary)
-            if folder.exists():
+            if folder.exists():  # the same second and the same four digits
                 continue
-            raise error
+            raise
         sync_folder(paths.runs)
         return plan
 
