@@ -30,12 +30,17 @@ TINY = {
 }
 
 
-def host(gpus: int = 0, **other: Any) -> HostFacts:
-    """A machine with two cores, and GPUs of compute capability 8.0."""
-    cards = tuple(GpuFacts(index=n, uuid=f"GPU-{n}", compute_capability="8.0") for n in range(gpus))
+def gpus(count: int, **other: Any) -> tuple[GpuFacts, ...]:
+    """GPUs of compute capability 8.0, called GPU-0, GPU-1 …"""
+    facts: dict[str, Any] = {"compute_capability": "8.0"} | other
+    return tuple(GpuFacts.model_validate({"index": n, "uuid": f"GPU-{n}"} | facts) for n in range(count))
+
+
+def host(cards: int | tuple[GpuFacts, ...] = 0, **other: Any) -> HostFacts:
+    """A machine with two cores, and some GPUs."""
     facts: dict[str, Any] = {
         "hostname": "here",
-        "gpus": cards,
+        "gpus": gpus(cards) if isinstance(cards, int) else cards,
         "cpu_count": 2,
         "memory_total": 2**34,
         "memory_available": 2**33,

@@ -21,7 +21,7 @@ from zeroboard.zero.promise import targeted
 SHM_LEAST = 1 << 30
 """Bytes of /dev/shm below which several GPUs may hang (NCCL and data workers share memory there)."""
 PSEUDO = ("/proc", "/sys", "/dev")
-"""Folders whose files are no files."""
+"""Folders whose files are no files, but for /dev/shm."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,8 +234,8 @@ def targets_exist(facts: Facts) -> list[Problem]:
 def paths_safe(facts: Facts) -> list[Problem]:
     found = []
     for field, path in (("model.path", facts.spec.model.path), ("data.path", facts.spec.data.path)):
-        absolute = Path(path).expanduser().absolute()
-        if any(absolute.is_relative_to(root) for root in PSEUDO):
+        real = Path(path).expanduser().resolve()
+        if any(real.is_relative_to(root) for root in PSEUDO) and not real.is_relative_to("/dev/shm"):
             found.append(_problem("unsafe-path", field, params={"path": path[:120]}))
     return found
 
