@@ -70,7 +70,8 @@ def test_a_run_goes_from_planned_to_finished_and_is_verified(paths: Paths) -> No
     state = live(run)
     assert state.state == "finished" and state.problem is None and state.exit_code == 0
     assert (state.step, state.steps, state.loss) == (3, 3, pytest.approx(2 / 3))
-    assert states(run) == ["starting", "running", "saving", "running", "verifying", "finished"]
+    went = states(run)  # the short save of the result may be seen, or fall between two looks
+    assert went[:4] == ["starting", "running", "saving", "running"] and went[-2:] == ["verifying", "finished"]
     shown = SnapshotReader(run).read()
     assert shown.report is not None and shown.report.verdict == "pass"
     assert [rank.rank for rank in shown.ranks] == [0, 1]

@@ -31,10 +31,9 @@ def follow(face: Face, run_id: str) -> Snapshot:
 def line(face: Face, snapshot: Snapshot) -> str:
     """One line about where a run stands."""
     state = snapshot.state
-    if state.state == "starting" and state.phase is not None:
-        return face.say(f"phase.{state.phase}")
-    if state.state == "verifying":
-        return face.say("state.verifying")
+    told = snapshot.phase
+    if state.state in ("starting", "verifying") and told is not None:
+        return face.say(f"phase.{told.phase}") if told.says is None else face.say(told.says, **told.params)
     if state.step == 0 or state.steps is None:
         return face.say(f"state.{state.state}")
     return face.say(

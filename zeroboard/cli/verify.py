@@ -19,7 +19,7 @@ def configure(parser: argparse.ArgumentParser, language: Language) -> None:
 
 def run(asked: argparse.Namespace, face: Face) -> int:
     def progress(said: Progress) -> None:
-        face.progress(face.say(f"phase.{said.phase}"), said.done)
+        face.progress(face.say(said.says or f"phase.{said.phase}", **said.params), said.done)
 
     place = results.place(face.paths, asked.path)
     base = Path(asked.base).expanduser().absolute() if asked.base else place.base

@@ -114,7 +114,8 @@ class Context:
 
         def progress(said: Progress) -> None:
             if phase == "verify":
-                self.life.say_phase(said.phase if said.phase in ("load", "verify") else "verify", said.done)
+                shown = "load" if said.phase == "load" else "verify"
+                self.life.say_phase(shown, said.done, says=said.says, params=said.params)
             else:
                 self.life.phase(phase, said.done, says=said.says, params=said.params)
 
