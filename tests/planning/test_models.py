@@ -67,7 +67,7 @@ def test_weights_in_several_files_are_summed(tmp_path: Path) -> None:
     shapes = list(llama_shapes(TINY).items())
     folder = write_model(tmp_path / "m")
     (folder / "model.safetensors").unlink()
-    weight_map = {}
+    weight_map: dict[str, str] = {}
     for number, part in enumerate((shapes[:5], shapes[5:])):
         write_safetensors(folder / f"part-{number}.safetensors", dict(part))
         weight_map |= {name: f"part-{number}.safetensors" for name, _ in part}

@@ -92,7 +92,8 @@ def test_everything_wrong_is_named_at_once_with_its_field() -> None:
 
 
 def test_no_model_and_no_data_are_missing() -> None:
-    for value in ({}, {"model": {}, "data": {}}):
+    empty: list[dict[str, Any]] = [{}, {"model": {}, "data": {}}]
+    for value in empty:
         found = problems(value)
         assert {p.code for p in found.values()} == {"model-missing", "data-missing"}
         assert set(found) == {"model.path", "data.path"}

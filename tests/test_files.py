@@ -1,0 +1,130 @@
+"""Files are there whole or not at all; streams are read without their unfinished end."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from zeroboard.errors import BrokenFile
+from zeroboard.files import append_line, read_json, read_lines, sha256_file, sha256_text, to_json, write_atomic
+
+
+def test_a_file_is_written_whole_with_its_folder(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b.json"
+    write_atomic(path, "grüß 中文")
+    assert path.read_bytes() == "grüß 中文".encode()
+    write_atomic(path, b"\x00\x01")
+    assert path.read_bytes() == b"\x00\x01"
+    assert [p.name for p in path.parent.iterdir()] == ["b.json"]
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_no_rubbish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "f"
+    write_atomic(path, "old")
+
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        write_atomic(path, "new")
+    assert path.read_text() == "old" and [p.name for p in tmp_path.iterdir()] == ["f"]
+
+
+def test_lines_are_read_on_from_the_offset(tmp_path: Path) -> None:
+    path = tmp_path / "e"
+    append_line(path, "one")
+    append_line(path, "zwei ü")
+    first = read_lines(path)
+    assert first.lines == ("one", "zwei ü") and not first.restarted
+    assert read_lines(path, first.offset).lines == ()
+    append_line(path, "three")
+    assert read_lines(path, first.offset).lines == ("three",)
+
+
+def test_an_unfinished_line_waits_for_its_end(tmp_path: Path) -> None:
+    path = tmp_path / "e"
+    path.write_bytes(b'{"a": 1}\n{"b"')
+    found = read_lines(path)
+    assert found.lines == ('{"a": 1}',)
+    with path.open("ab") as stream:
+        stream.write(b": 2}\n")
+    assert read_lines(path, found.offset).lines == ('{"b": 2}',)
+
+
+def test_a_look_is_bounded_and_a_long_line_is_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "e"
+    path.write_text("".join(f"{n}\n" for n in range(100)) + "x" * 500 + "\n")
+    seen: list[str] = []
+    offset, looks = 0, 0
+    while (found := read_lines(path, offset, limit=64)).lines:
+        seen += found.lines
+        offset = found.offset
+        looks += 1
+    assert looks > 3 and seen == [*map(str, range(100)), "x" * 500]
+
+
+def test_a_file_that_was_replaced_is_read_from_its_start(tmp_path: Path) -> None:
+    path = tmp_path / "e"
+    path.write_text("a long first line\n")
+    offset = read_lines(path).offset
+    path.write_text("new\n")
+    found = read_lines(path, offset)
+    assert found.lines == ("new",) and found.restarted
+    path.unlink()
+    assert read_lines(path, offset).lines == () and read_lines(path, offset).restarted
+
+
+def test_only_a_line_feed_ends_a_line_and_broken_bytes_stop_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "e"
+    path.write_bytes("a\u2028b\r\n".encode() + b"\xff\n")
+    assert read_lines(path).lines == ("a\u2028b\r", "\ufffd")
+
+
+def test_writers_never_mix_within_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "e"
+
+    def write(letter: str) -> None:
+        for _ in range(200):
+            append_line(path, letter * 300)
+
+    writers = [threading.Thread(target=write, args=(letter,)) for letter in "abcd"]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    lines = read_lines(path).lines
+    assert len(lines) == 800 and all(len(set(line)) == 1 and len(line) == 300 for line in lines)
+
+
+def test_json_is_strict_and_readable(tmp_path: Path) -> None:
+    assert to_json({"a": "中"}) == '{\n  "a": "中"\n}\n'
+    assert to_json([1, 2], indent=None) == "[1, 2]"
+    with pytest.raises(ValueError, match="Out of range"):
+        to_json(float("nan"))
+    path = tmp_path / "f.json"
+    path.write_text(to_json({"a": 1}))
+    assert read_json(path) == {"a": 1}
+
+
+@pytest.mark.parametrize("content", [b"", b'{"a":', b"\xff\xfe", b"nope"])
+def test_a_file_of_ours_that_is_no_json_is_broken(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "f.json"
+    path.write_bytes(content)
+    with pytest.raises(BrokenFile) as raised:
+        read_json(path)
+    assert raised.value.params["path"] == str(path)
+    with pytest.raises(FileNotFoundError):
+        read_json(tmp_path / "none")
+
+
+def test_hashes_are_those_of_the_content(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(json.dumps(["ü"] * 50_000).encode())
+    assert sha256_file(path) == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert sha256_text("ü") == hashlib.sha256("ü".encode()).hexdigest()
