@@ -18,8 +18,9 @@ from zeroboard.cli.face import Face, clock, size
 from zeroboard.cli.follow import follow, outcome
 from zeroboard.messages import LANGUAGES, has
 from zeroboard.paths import Paths
+from zeroboard.runs.locks import device_lock
 from zeroboard.runs.processes import kill_marked
-from zeroboard.services import runs
+from zeroboard.services import prepare, runs
 from zeroboard.settings import Settings
 
 
@@ -191,6 +192,21 @@ def test_stop_asks_and_a_run_that_is_not_running_is_refused(zeroboard: Any, path
     assert ran.code == 0 and ran.json["stop"] == "discard"
     face = Face(settings=Settings(cache=paths.root), language="en", json=False)
     assert follow(face, run.id).state.state == "stopped"
+
+
+def test_a_start_on_a_busy_machine_is_refused_and_leaves_no_folder(zeroboard: Any, paths: Paths) -> None:
+    resolved = prepare.plan(paths, prepare.default_spec()).resolved
+    assert resolved is not None
+    locks = [device_lock(paths, device) for device in resolved.gpus or ("cpu",)]
+    assert all(lock.take("20260101-000000-other-z2-0000") for lock in locks)
+    try:
+        ran = zeroboard("train", "demo", "--json")
+    finally:
+        for lock in locks:
+            lock.release()
+    assert ran.code == 1 and ran.json["problems"][0]["code"] == "devices-busy"
+    assert "20260101-000000-other-z2-0000" in ran.json["problems"][0]["message"]
+    assert zeroboard("runs", "--json").json["runs"] == []
 
 
 def test_the_registry_comes_at_once_and_without_torch_or_gradio(paths: Paths) -> None:

@@ -7,6 +7,7 @@ import argparse
 from zeroboard.cli.face import Face
 from zeroboard.cli.follow import follow, outcome
 from zeroboard.cli.plan import add_spec
+from zeroboard.errors import Busy
 from zeroboard.messages import Language, say
 from zeroboard.services import prepare, runs, words
 
@@ -25,7 +26,11 @@ def run(asked: argparse.Namespace, face: Face) -> int:
     assert run_id is not None
     for problem in words.plan(plan, face.language)["problems"]:
         face.problem(problem)
-    state = runs.start(face.paths, run_id)
+    try:
+        state = runs.start(face.paths, run_id)
+    except Busy:
+        runs.drop(face.paths, run_id)  # made for this start alone
+        raise
     if asked.detach:
         if face.json:
             face.print_json({"id": run_id, "state": state.state, "folder": plan.folder})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import secrets
 import shutil
@@ -177,6 +178,11 @@ def remove_never_started(paths: Paths, *, now: float | None = None) -> tuple[str
         except ZeroBoardError:  # unreadable: listed as such, and kept
             continue
     return tuple(removed)
+
+
+def drop_planned(run: RunPaths) -> bool:
+    """Remove a run that was not started; False where somebody started it meanwhile. Raises `NotFound`, `BrokenFile`."""
+    return _remove(run, math.inf)
 
 
 def _never_started(run: RunPaths, limit: float) -> bool:

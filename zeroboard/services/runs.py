@@ -44,6 +44,11 @@ def start(paths: Paths, run_id: str, *, popen: Popen = subprocess.Popen) -> RunS
     raise EngineFailed("error.supervisor-failed", verb="supervise", code=process.poll(), tail=_tail(run))
 
 
+def drop(paths: Paths, run_id: str) -> bool:
+    """Remove a planned run that is not wanted; False where it was started. Raises `NotFound`, `BrokenFile`."""
+    return registry.drop_planned(paths.run(run_id))
+
+
 def stop(paths: Paths, run_id: str, *, discard: bool = False) -> RunState:
     """Ask a run to stop: it saves first, or (`discard`) leaves nothing. Returns at once.
 
