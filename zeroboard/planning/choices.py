@@ -126,7 +126,7 @@ def small_choices(
         found.append(
             _decide("template", "model" if own else "chatml", f"decision.template.{'model' if own else 'chatml'}")
         )
-    if steps is not None and spec.train.warmup_ratio and spec.train.schedule != "constant":
+    if steps is not None and spec.train.warmup_ratio:
         warm = warmup_steps(spec.train.warmup_ratio, steps)
         found.append(_decide("train.warmup_ratio", warm, "decision.warmup", warm=warm, steps=steps))
     if steps is None:

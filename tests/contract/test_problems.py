@@ -1,0 +1,22 @@
+"""Problems are values; their sentences are found by key."""
+
+from __future__ import annotations
+
+from zeroboard.contract.problems import Problem, errors
+
+
+def test_the_sentence_is_that_of_the_code_unless_the_problem_says_another() -> None:
+    plain = Problem(code="gpu-busy")
+    assert (plain.message_key, plain.remedy_key) == ("problem.gpu-busy", "problem.gpu-busy.remedy")
+    other = Problem(code="model-missing", says="header.cut")
+    assert (other.message_key, other.remedy_key) == ("header.cut", "header.cut.remedy")
+
+
+def test_only_errors_refuse() -> None:
+    found = [Problem(code="a"), Problem(code="b", severity="warning"), Problem(code="c", severity="info")]
+    assert [problem.code for problem in errors(found)] == ["a"] and errors([]) == ()
+
+
+def test_a_problem_is_in_no_language_and_comes_back_from_its_json() -> None:
+    problem = Problem(code="a", field="zero.stage", params={"x": 1}, set={"zero.stage": "2"})
+    assert Problem.model_validate_json(problem.model_dump_json()) == problem

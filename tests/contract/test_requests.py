@@ -1,0 +1,28 @@
+"""Verb lines and requests: one JSON object a line."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from zeroboard.contract.requests import VERB_LINE, Answer, ChatAsk, ChatToken, Progress, StopRequest
+
+
+def test_a_verbs_lines_are_told_apart() -> None:
+    for line in (Progress(phase="load", done=0.5), Answer(value={"a": 1}), ChatToken(id="1", which="base", text="x")):
+        assert VERB_LINE.validate_json(line.model_dump_json()) == line
+
+
+def test_a_question_keeps_to_one_line_whatever_is_asked() -> None:
+    ask = ChatAsk.model_validate({"id": "1", "messages": [{"role": "user", "content": "one\ntwo\u2028three"}]})
+    line = ask.model_dump_json()
+    assert "\n" not in line and ChatAsk.model_validate_json(line) == ask
+
+
+def test_a_stop_saves_unless_it_says_otherwise() -> None:
+    assert StopRequest(time=0.0).discard is False
+
+
+def test_a_line_of_another_kind_is_refused() -> None:
+    with pytest.raises(ValidationError):
+        VERB_LINE.validate_json('{"kind": "other"}')
