@@ -30,7 +30,7 @@ ATTEMPTS, WINDOW = 8, 300.0
 BODY = 4096
 """Most bytes of a login form."""
 
-OPEN = ("/login", "/health", "/logo.svg", "/theme.css", "/manifest.json")
+OPEN = ("/login", "/health", "/logo.svg", "/theme.css", "/manifest.json", "/favicon.ico")
 """What is served without a login."""
 
 

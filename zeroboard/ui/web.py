@@ -58,6 +58,7 @@ def make_app(
     def health() -> JSONResponse:
         return JSONResponse({"status": "ok", "version": __version__})
 
+    @app.get("/favicon.ico")
     @app.get("/logo.svg")
     def icon() -> FileResponse:
         return FileResponse(LOGO, media_type="image/svg+xml")

@@ -56,14 +56,15 @@ class LivePanel:
     def shown(self) -> list[Any]:
         """What a look may change."""
         return [
-            self.progress, self.outcome, self.machine, self.charts, self.proof, self.stop, self.again, self.log_names,
-            self.log,
+            self.progress, self.outcome, self.machine, self.charts, self.proof, self.stop, self.again, self.to_export,
+            self.log_names, self.log,
         ]  # fmt: skip
 
 
 def build(desk: Desk) -> LivePanel:
     """The components, in the order of the page."""
     progress = gr.HTML(html(view.nothing(desk.lang)), elem_id="zb-progress", elem_classes=["zb-panel"], min_height=176)
+    outcome = gr.HTML(elem_id="zb-outcome")
     with gr.Row(visible=False, elem_classes=["zb-actions"]) as stop:
         stop_button = gr.Button(desk.say("ui.button.stop"), elem_id="zb-stop", size="md", scale=0, min_width=140)
     with gr.Row(visible=False, elem_classes=["zb-actions", "zb-ask"]) as ask:
@@ -83,7 +84,6 @@ def build(desk: Desk) -> LivePanel:
         settings = gr.Button(
             desk.say("ui.button.use-settings"), elem_id="zb-use-settings", size="md", scale=0, min_width=180
         )
-    outcome = gr.HTML(elem_id="zb-outcome")
     charts = gr.HTML(elem_id="zb-charts")
     with gr.Tabs(elem_classes=["zb-inner"]):
         with gr.Tab(desk.say("ui.tab.proof"), id="proof"):
@@ -130,6 +130,8 @@ def look(desk: Desk, panel: LivePanel, run_id: str, seen: Seen, log_name: str | 
             )
             ended = not alive and shown.state.state != "planned"
             put(panel.again, "again", gr.update(visible=ended), ended)
+            came = shown.report is not None
+            put(panel.to_export, "to-export", gr.update(visible=came), came)
         put(panel.machine, "machine", html(machine.cards(desk.shared.host.get(), desk.lang)))
         _logs(desk, panel, run_id, log_name, put)
     if changes:

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from zeroboard.ui.views.markup import join, tag
 
-WIDTH, HEIGHT = 440, 184
+WIDTH, HEIGHT = 560, 210
 LEFT, RIGHT, TOP, BOTTOM = 52, 12, 10, 34
 MOST = 300
 """Points that are drawn; more are thinned so that peaks stay."""
@@ -26,14 +26,15 @@ def line_chart(
     x_label: str,
     format_y: Callable[[float], str],
     x_end: float | None = None,
+    y_from: float | None = None,
     empty: str,
 ) -> Markup:
-    """The chart. `title` and `words` are what a screen reader hears; `x_end` fixes the right end (the last step)."""
+    """The chart. `title` and `words` are what is read aloud; `x_end` fixes the right end, `y_from` the lower."""
     drawn = [p for p in points if p[1] is not None and math.isfinite(p[1])]
     inside: list[Markup] = []
     if drawn:
         ys = [y for _, y in drawn if y is not None]
-        low, high, ticks = _scale(min(ys), max(ys))
+        low, high, ticks = _scale(min(ys) if y_from is None else min(y_from, *ys), max(ys))
         first = min(0.0, points[0][0])
         last = max(x_end or 0, points[-1][0], first + 1)
         wide, tall = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM

@@ -24,7 +24,7 @@ def unverified(path: str, lang: Language) -> Markup:
 def report(found: VerifyReport, lang: Language, download: str | None = None) -> Markup:
     """Kind, verdict, facts, and each check with what it means."""
     facts = [
-        (say("ui.export.kind", lang), say(f"ui.kind.{found.kind}", lang)),
+        (say("ui.export.kind", lang), say(f"kind.{found.kind}", lang)),
         (say("ui.export.path", lang), short_path(found.path, 72)),
         *((_fact(name, lang), _value(value)) for name, value in found.facts.items() if _short(value)),
     ]
@@ -52,10 +52,10 @@ def _check(check: Check, lang: Language) -> Markup:
         badge(check.verdict, say(f"ui.verdict.{check.verdict}", lang)),
         tag(
             "div",
-            tag("strong", say(f"ui.check.{check.name}", lang)),
+            tag("strong", say(f"check.{check.name}.label", lang)),
             tag("span", say(check.says, lang, **check.params), class_="words"),
             tag("span", say(remedy, lang, **check.params), class_="remedy") if has(remedy, lang) else None,
-            tag("span", say(f"ui.check.{check.name}.meaning", lang), class_="dim"),
+            tag("span", say(f"check.{check.name}.meaning", lang), class_="dim"),
         ),
         class_=check.verdict,
     )

@@ -46,8 +46,10 @@ def chips(*, host: HostFacts, live: tuple[RunState, ...], run_id: str, lang: Lan
             class_="zb-chip live",
             title=say("ui.chip.open", lang),
         )
-        for run in live[:2]
+        for run in live[:1]
     ]
+    if len(live) > 1:
+        runs.append(tag("span", f"+{len(live) - 1}", class_="zb-chip more", title=say("ui.chip.more", lang)))
     return tag(
         "div",
         *runs,

@@ -33,7 +33,7 @@ def progress(shown: Snapshot, lang: Language) -> Markup:
         tag("h2", run.name or run.id),
         badge(STATE_KIND.get(run.state, "live"), say(f"ui.state.{run.state}", lang)),
         tag("code", run.id, class_="dim") if run.name else None,
-        class_="zb-title",
+        class_="zb-title head",
     )
     known = share is not None
     bar = tag(
@@ -58,7 +58,7 @@ def progress(shown: Snapshot, lang: Language) -> Markup:
         (say("ui.live.loss", lang), numbers.loss(last.loss, lang) if last else "–"),
         (say("ui.live.tokens", lang), f"{last.tokens_per_s:,.0f}" if last and last.tokens_per_s is not None else "–"),
         (say("ui.live.step-time", lang), f"{last.step_time:.2f} s" if last else "–"),
-        (say("ui.live.took", lang), _took(run, lang)),
+        (say("ui.live.took", lang), _took(shown, lang)),
     ]
     return tag(
         "div", title, _track(run, lang), bar, tag("p", words, class_="zb-now", role="status"), rows(facts, "zb-figures")
@@ -68,6 +68,9 @@ def progress(shown: Snapshot, lang: Language) -> Markup:
 def _track(run: RunState, lang: Language) -> Markup:
     """Where on its way the run is."""
     place = {"saving": "running", "queued": "starting", "planned": "", "stopping": "running"}.get(run.state, run.state)
+    broken = run.state in ("failed", "lost", "stopped")
+    if broken:
+        place = "running" if run.step else "starting"
     reached = TRACK.index(place) if place in TRACK else -1
     dots = []
     for at, name in enumerate(TRACK):
@@ -76,7 +79,7 @@ def _track(run: RunState, lang: Language) -> Markup:
             tag(
                 "li",
                 say(f"ui.track.{name}", lang),
-                class_="done" if done else "now" if at == reached else None,
+                class_="done" if done else ("bad" if broken else "now") if at == reached else None,
                 aria_current="step" if at == reached else None,
             )
         )
@@ -107,9 +110,11 @@ def _phase_words(phase: PhaseEvent, lang: Language) -> str:
     return words
 
 
-def _took(run: RunState, lang: Language) -> str:
-    begin = run.started
-    end = run.ended or run.changed
+def _took(shown: Snapshot, lang: Language) -> str:
+    """From its start to its end, or to its latest word."""
+    begin = shown.state.started
+    words = [shown.state.changed, *(event.time for event in (shown.phase, *shown.steps[-1:]) if event is not None)]
+    end = shown.state.ended or max(words)
     return numbers.duration(end - begin, lang) if begin is not None else "–"
 
 
@@ -144,6 +149,7 @@ def charts(shown: Snapshot, lang: Language) -> Markup:
                 else waiting,
                 x_label=say("ui.chart.step", lang),
                 format_y=lambda y: numbers.rate(y, lang),
+                y_from=0.0,
                 x_end=end,
                 empty=waiting,
             ),

@@ -100,8 +100,8 @@ def _copy(place: str, lang: Language) -> Markup:
 
 
 def _environment(plan: Plan, lang: Language) -> Markup:
+    names = [join((tag("code", name), " ")) for name in plan.scrubbed]
     body = [(tag("code", name), tag("code", value)) for name, value in sorted(plan.env.items())]
-    away = say("ui.preview.scrubbed", lang, names=", ".join(plan.scrubbed)) if plan.scrubbed else None
     return tag(
         "section",
         tag("div", tag("h3", say("ui.preview.environment", lang)), class_="zb-title"),
@@ -110,7 +110,9 @@ def _environment(plan: Plan, lang: Language) -> Markup:
             body,
             caption=say("ui.preview.environment", lang),
         ),
-        tag("p", away, class_="zb-note") if away else None,
+        tag("details", tag("summary", say("ui.preview.scrubbed", lang, n=len(plan.scrubbed))), tag("p", *names))
+        if names
+        else None,
         class_="zb-block",
     )
 
@@ -150,4 +152,7 @@ def _noted(content: str) -> Iterator[tuple[str, str | None]]:
         while above and above[-1][0] >= depth:
             above.pop()
         above.append((depth, found[2] or found[3]))
-        yield text, POINTED.get(".".join(name for _, name in above))
+        note = POINTED.get(".".join(name for _, name in above))
+        if note in ("bf16", "fp16"):
+            note += ".on" if "true" in text else ".off"
+        yield text, note
