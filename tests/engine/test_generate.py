@@ -9,7 +9,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tests.tiny import tiny_tokenizer
 from zeroboard.contract.requests import Message
-from zeroboard.engine.generate import CannotAsk, Pieces, generate, render, stop_tokens
+from zeroboard.engine.generate import CannotAsk, Pieces, generate, prompt_tokens, stop_tokens
 
 USER = [Message(role="user", content="What does offload do?")]
 
@@ -25,7 +25,7 @@ def continued(tiny: tuple[Any, Any], **options: Any) -> tuple[list[int], str]:
     tokens: list[int] = []
     end = generate(
         model,
-        options.pop("ids", None) or render(tokenizer, USER),
+        options.pop("ids", None) or prompt_tokens(tokenizer, USER),
         stops=options.pop("stops", frozenset()),
         max_new_tokens=options.pop("max_new_tokens", 12),
         on_token=tokens.append,
@@ -36,7 +36,7 @@ def continued(tiny: tuple[Any, Any], **options: Any) -> tuple[list[int], str]:
 
 def test_temperature_zero_takes_the_likeliest_token_each_time(tiny: tuple[Any, Any]) -> None:
     model, tokenizer = tiny
-    ids = render(tokenizer, USER)
+    ids = prompt_tokens(tokenizer, USER)
     expected = list(ids)
     for _ in range(12):
         with torch.inference_mode():
@@ -89,7 +89,7 @@ def test_end_tokens_are_those_of_tokenizer_settings_and_template(tiny: tuple[Any
 def test_a_template_that_refuses_is_told_and_not_raised() -> None:
     tokenizer = tiny_tokenizer("{{ raise_exception('no system turn') }}")
     with pytest.raises(CannotAsk, match="no system turn"):
-        render(tokenizer, USER)
+        prompt_tokens(tokenizer, USER)
 
 
 def test_text_comes_without_half_characters() -> None:

@@ -170,7 +170,8 @@ class ChatSession:
     def close(self) -> int:
         """End the engine process for certain and return its exit code: asked, then terminated, then killed.
 
-        When this returns the process is gone, and so is the memory that it held. May be called twice.
+        When this returns the process is gone, and so is the memory that it held. It has nothing to save, so ending it
+        harder loses nothing. May be called twice.
         """
         assert self._process.stdin is not None
         with self._writing:

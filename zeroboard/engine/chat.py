@@ -30,7 +30,7 @@ from zeroboard.contract.requests import (
     ChatToken,
 )
 from zeroboard.engine.channel import Channel
-from zeroboard.engine.generate import CannotAsk, Pieces, generate, render, stop_tokens
+from zeroboard.engine.generate import CannotAsk, Pieces, generate, prompt_tokens, stop_tokens
 from zeroboard.engine.load import CannotLoad, Loaded, load_result
 
 
@@ -140,7 +140,7 @@ def _speak(
 
     end = generate(
         model,
-        render(loaded.tokenizer, ask.messages),
+        prompt_tokens(loaded.tokenizer, ask.messages),
         stops=stop_tokens(loaded.tokenizer, model),
         max_new_tokens=ask.max_new_tokens,
         temperature=ask.temperature,

@@ -11,16 +11,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import torch
-from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
 from zeroboard.contract.problems import Scalar
 from zeroboard.contract.requests import Message
+from zeroboard.data.conversations import Turn
+from zeroboard.engine.rendering import TemplateRefused, end_tokens, render
 
 End = Literal["end-token", "length", "stopped"]
-
-_MARK = "zeroboard"
-"""An answer that is rendered to see what the template writes after one."""
 
 
 class CannotAsk(Exception):
@@ -32,35 +30,26 @@ class CannotAsk(Exception):
         super().__init__(f"{says} {params}")
 
 
-def render(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> list[int]:
-    """The prompt's tokens, with the opening of the assistant's turn. Raises `CannotAsk` where the template refuses."""
-    turns = [message.model_dump() for message in messages]
+def prompt_tokens(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> list[int]:
+    """The conversation's tokens, with the opening of the assistant's turn. Raises `CannotAsk`."""
+    turns = [Turn(message.role, message.content) for message in messages]
     try:
-        ids: Any = tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=True, return_dict=False)
-    except (TemplateError, TypeError, ValueError, KeyError) as error:
+        text = render(tokenizer, turns, prompt=True)
+    except TemplateRefused as error:
         raise CannotAsk("chat.template-refused", why=str(error)[:300]) from error
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
     if not ids:
         raise CannotAsk("chat.empty-prompt")
-    return [int(token) for token in ids]
+    return list(ids)
 
 
 def stop_tokens(tokenizer: PreTrainedTokenizerBase, model: Any) -> frozenset[int]:
     """Tokens that end an answer: the tokenizer's, those of the generation settings, and what the template writes after
     an answer."""
-    found: set[int] = set()
+    found = set(end_tokens(tokenizer))
     known: Any
     for known in (tokenizer.eos_token_id, getattr(model.generation_config, "eos_token_id", None)):
         found.update(int(token) for token in (known if isinstance(known, list) else [known]) if token is not None)
-    turns = [Message(role="user", content=_MARK), Message(role="assistant", content=_MARK)]
-    try:
-        text = tokenizer.apply_chat_template([turn.model_dump() for turn in turns], tokenize=False)
-    except (TemplateError, TypeError, ValueError, KeyError):
-        return frozenset(found)  # such a template is refused when something is asked
-    after = str(text).rpartition(_MARK)[2].lstrip()
-    special = {token: number for token, number in tokenizer.get_added_vocab().items() if token}
-    for token, number in special.items():
-        if after.startswith(token):
-            found.add(number)
     return frozenset(found)
 
 

@@ -25,16 +25,9 @@ from zeroboard.checkpoints.inspect import ADAPTER_CONFIG, kind_of
 from zeroboard.checkpoints.tokenizer import has_tokenizer
 from zeroboard.checkpoints.weights import ADAPTER, model_files
 from zeroboard.contract.problems import Problem, Scalar
+from zeroboard.engine.rendering import ensure_template
 from zeroboard.errors import BrokenFile, NotFound
 from zeroboard.headers import read_header
-
-CHATML = (
-    "{%- for message in messages -%}"
-    "{{- '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' -}}"
-    "{%- endfor -%}"
-    "{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n' -}}{%- endif -%}"
-)
-"""Used where a model brings no chat template."""
 
 SPARE = 512 << 20
 """Bytes kept free beside the weights: activations, caches, the process itself."""
@@ -117,7 +110,7 @@ def load_result(path: Path, base: Path | None, *, trust_remote_code: bool = Fals
             model=model,
             tokenizer=tokenizer,
             device=device,
-            template="model" if tokenizer.chat_template else "chatml",
+            template=ensure_template(tokenizer),
             adapter=kind == "lora-adapter",
             missing=_names(info, "missing_keys"),
             unexpected=_names(info, "unexpected_keys"),
@@ -129,8 +122,6 @@ def load_result(path: Path, base: Path | None, *, trust_remote_code: bool = Fals
         elif base is not None and base.is_dir():
             loaded.base_folder = list_folder(base)
     loaded.messages = messages[:MESSAGES_KEPT]
-    if loaded.template == "chatml":
-        tokenizer.chat_template = CHATML
     on_step("load.done", 1.0)
     return loaded
 

@@ -22,7 +22,7 @@ from zeroboard.contract.problems import Problem, Scalar
 from zeroboard.contract.reports import Check, CheckVerdict, VerifyReport
 from zeroboard.contract.requests import Answer, Message, VerifyRequest
 from zeroboard.engine.channel import Channel
-from zeroboard.engine.generate import CannotAsk, Pieces, generate, render, stop_tokens
+from zeroboard.engine.generate import CannotAsk, Pieces, generate, prompt_tokens, stop_tokens
 from zeroboard.engine.load import CannotLoad, Loaded, load_result
 from zeroboard.errors import NotFound
 
@@ -122,7 +122,7 @@ def ask_all(model: Any, loaded: Loaded) -> list[Said]:
     """Every prompt: one forward pass, and a short answer with the likeliest token each time."""
     said = []
     for prompt in PROMPTS:
-        ids = render(loaded.tokenizer, [Message(role="user", content=prompt)])
+        ids = prompt_tokens(loaded.tokenizer, [Message(role="user", content=prompt)])
         with torch.inference_mode():
             logits = model(input_ids=torch.tensor([ids], device=model.device)).logits[0].float().cpu()
         pieces = Pieces(loaded.tokenizer)
