@@ -80,6 +80,12 @@ def test_offload_moves_and_does_not_shrink() -> None:
     assert everything.offloaded_bytes == everything.optimizer_bytes + everything.parameter_bytes
 
 
+def test_offload_keeps_fp32_gradients_beside_the_others() -> None:
+    for stage in ("1", "2", "3"):
+        more = of(stage, "optimizer").gradient_bytes - of(stage).gradient_bytes
+        assert more == 4 * MILLION // 2
+
+
 def test_shares_are_rounded_up() -> None:
     assert of("3", ranks=3, trained=10).optimizer_bytes == 4 * 12
 

@@ -7,11 +7,16 @@ Bytes for one rank of N, outside of computing, for F frozen and T trained elemen
     1      (F+T)·b            T·b        12·T/N        DeepSpeed: fp32 copy of the trained weights + two moments
     2      (F+T)·b            T·b/N      12·T/N
     3      (F+T)·b/N + W·b    T·b/N      12·T/N        W: elements of tensors that are too small to be worth sharding
+    with offload                + 4·T/N                fp32 gradients in host memory, from which the CPU's Adam reads
 
 Sources: ZeRO (arXiv 1910.02054), section 3 and table 1: K = 12 bytes for Adam with an fp32 copy; DeepSpeed 0.19
 `runtime/zero/stage_1_and_2.py` and `stage3.py` (`single_partition_of_fp32_groups`, `fp32_partitioned_groups_flat`: the
 copy is made for fp32 weights as well); W is `stage3_param_persistence_threshold`, whose tensors stay gathered beside
-their shards between steps. Gradients are those held between two accumulation passes.
+their shards between steps. Gradients are those held between two accumulation passes; the fp32 gradients under offload
+(`initialize_optimizer_states` of both files) were found by measuring and do not stand in the paper.
+
+Offloaded are the optimizer's bytes, and with `all` the parameters' shards. The gradients lie in the host's memory as
+well, but are not counted there: what is measured of them depends on the moment.
 
 Covered: sizes, the stage that the engine itself reports, whether offloaded bytes lie in the host's memory.
 Not covered: activations, buckets and temporary buffers, which no stage shards.
@@ -63,14 +68,17 @@ def promise(
         )
     share = _share(trained, ranks)
     parameters = frozen + trained if stage != "3" else _share(frozen + trained, ranks) + whole_parameters
-    gradients = trained if stage == "1" else share
+    gradients = (trained if stage == "1" else share) * width
     optimizer = share * 12
-    offloaded = 0 if offload == "none" else optimizer
+    offloaded = 0
+    if offload != "none":
+        gradients += share * 4
+        offloaded = optimizer
     if offload == "all":
         offloaded += _share(frozen + trained, ranks) * width
     return Promise(
         parameter_bytes=parameters * width,
-        gradient_bytes=gradients * width,
+        gradient_bytes=gradients,
         optimizer_bytes=optimizer,
         offloaded_bytes=offloaded,
     )
