@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -182,6 +183,34 @@ def test_a_failed_run_is_exit_1_and_says_why(paths: Paths, capsys: pytest.Captur
     assert outcome(face, follow(face, run.id)) == 1
     (finding,) = json.loads(capsys.readouterr().out)["findings"]
     assert finding["code"] == "python-exception" and finding["rank"] == 1 and "最先失败" in finding["message"]
+
+
+WATCH = """
+import sys
+from pathlib import Path
+from zeroboard.cli.face import Face
+from zeroboard.cli.follow import watch
+from zeroboard.settings import Settings
+sys.exit(watch(Face(settings=Settings(cache=Path(sys.argv[1])), language="en", json=False), sys.argv[2]))
+"""
+
+
+def test_an_interrupt_ends_the_watching_and_not_the_run(paths: Paths) -> None:
+    run = make_run(paths, "--steps", "1000")
+    runs.start(paths, run.id, popen=popen)
+    watcher = subprocess.Popen(
+        [sys.executable, "-c", WATCH, str(paths.root), run.id], cwd=ROOT, stderr=subprocess.PIPE, text=True
+    )
+    assert watcher.stderr is not None
+    with watcher.stderr as said:
+        assert said.readline()  # it watches
+        watcher.send_signal(signal.SIGINT)
+        rest = said.read()
+    assert watcher.wait(timeout=10) == 130
+    assert f"zeroboard stop {run.id}" in rest and "Traceback" not in rest
+    assert runs.stop(paths, run.id, discard=True).state in ("starting", "running", "stopping")
+    face = Face(settings=Settings(cache=paths.root), language="en", json=False)
+    assert follow(face, run.id).state.state == "stopped"
 
 
 def test_stop_asks_and_a_run_that_is_not_running_is_refused(zeroboard: Any, paths: Paths) -> None:

@@ -9,12 +9,24 @@ from zeroboard.contract.state import ENDED
 from zeroboard.runs.snapshot import Snapshot
 from zeroboard.services import runs, show
 
+INTERRUPTED = 130
+"""Exit code."""
 LOOK = 0.3
 """Seconds between two looks."""
 
 
+def watch(face: Face, run_id: str) -> int:
+    """Follow a run and tell how it ended; returns the exit code. Ctrl-C ends the watching, not the run."""
+    try:
+        snapshot = follow(face, run_id)
+    except KeyboardInterrupt:
+        face.note(face.say("cli.train.goes-on", run=run_id))
+        return INTERRUPTED
+    return outcome(face, snapshot)
+
+
 def follow(face: Face, run_id: str) -> Snapshot:
-    """Show how it goes until it has ended; adopts it where its supervisor dies. Ctrl-C leaves the run alone."""
+    """Show how it goes until it has ended; adopts it where its supervisor dies."""
     reader = runs.reader(face.paths, run_id)
     while True:
         snapshot = reader.read()

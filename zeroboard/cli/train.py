@@ -5,13 +5,11 @@ from __future__ import annotations
 import argparse
 
 from zeroboard.cli.face import Face
-from zeroboard.cli.follow import follow, outcome
+from zeroboard.cli.follow import watch
 from zeroboard.cli.plan import add_spec
 from zeroboard.errors import Busy
 from zeroboard.messages import Language, say
 from zeroboard.services import prepare, runs, words
-
-INTERRUPTED = 130
 
 
 def configure(parser: argparse.ArgumentParser, language: Language) -> None:
@@ -38,9 +36,4 @@ def run(asked: argparse.Namespace, face: Face) -> int:
             face.print(run_id)
         return 0
     face.note(face.say("cli.train.started", run=run_id, folder=plan.folder))
-    try:
-        snapshot = follow(face, run_id)
-    except KeyboardInterrupt:
-        face.note(face.say("cli.train.goes-on", run=run_id))
-        return INTERRUPTED
-    return outcome(face, snapshot)
+    return watch(face, run_id)
