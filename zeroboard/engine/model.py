@@ -93,8 +93,8 @@ def save_result(
     """Write the adapter or the full model with its tokenizer and chat template; the folder appears whole or not at all.
 
     All ranks call it, because stage 3 gathers; the one with `write` writes. With `gather` off a full model under stage
-    3 is written as DeepSpeed's own sharded checkpoint by all ranks (`engine` is DeepSpeed's). `stop_tokens` are added to
-    the end tokens of a full model's generation settings. Ranks are not made to wait for each other at the end.
+    3 is written as DeepSpeed's own sharded checkpoint by all ranks (`engine` is DeepSpeed's). `stop_tokens` are added
+    to the end tokens of a full model's generation settings. Ranks are not made to wait for each other at the end.
     """
     temporary = target.with_name(f".{target.name}.tmp")
     sharded = any(hasattr(p, "ds_tensor") for p in model.parameters())

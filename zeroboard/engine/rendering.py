@@ -1,8 +1,9 @@
 """From a conversation to tokens, of which those that the assistant says are marked as learned.
 
 Learned is decided by *position*: the conversation is rendered whole by the chat template, the place of each answer in
-that text is found by rendering it once more with marks instead of contents, and a token is learned when it lies in an answer or in what
-the template writes after it up to the token that ends the turn. Ids are never compared, so padding may equal the end token.
+that text is found by rendering it once more with marks instead of contents, and a token is learned when it lies in an
+answer or in what the template writes after it up to the token that ends the turn. Ids are never compared, so padding
+may equal the end token.
 
 Covered: templates with a default system turn; several turns; an end token preceded by a space; answers that begin with
 white space which a tokenizer would merge with the template's; templates that trim a content's ends. Refused (never
@@ -34,7 +35,7 @@ CHATML = (
     "{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 )
-"""What is used where a model has no template; END is `<|im_end|>` where its vocabulary has it, else its own end token."""
+"""For a model without a template; END is `<|im_end|>` where its vocabulary has it, else the model's own end token."""
 
 
 class TemplateRefused(Exception):

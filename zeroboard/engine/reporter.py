@@ -1,4 +1,4 @@
-"""What a rank says while it works: events as single lines of the run's `events.jsonl`, and the stop that all ranks share.
+"""What a rank says while it works, as lines of the run's `events.jsonl`; and the stop that all ranks share.
 
 Every rank says that it is there and which exception ended it; everything else is said by rank 0 alone.
 """

@@ -1,8 +1,8 @@
 """The verb `tokenise`: a data file becomes arrays that every rank maps into memory.
 
 A folder of `cache/tokens/` holds `ids.npy` (int32, all samples one behind the other), `learned.npy` (bool, as long),
-`offsets.npy` (int64, where each sample begins, and the end) and `manifest.json` (`TokenFacts`), written last. It appears
-whole or not at all.
+`offsets.npy` (int64, where each sample begins, and the end) and `manifest.json` (`TokenFacts`), written last. It
+appears whole or not at all.
 """
 
 from __future__ import annotations
@@ -51,9 +51,13 @@ def main(channel: Channel) -> int:
     return 0
 
 
-def load_tokenizer(folder: str | Path, *, trust_remote_code: bool = False) -> PreTrainedTokenizerBase:
-    """The tokenizer of a model's folder; raises `OSError` or `ValueError` where there is none."""
-    loaded = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=trust_remote_code)
+def load_tokenizer(
+    folder: str | Path, *, trust_remote_code: bool = False, gguf_file: str | None = None
+) -> PreTrainedTokenizerBase:
+    """The tokenizer of a model's folder, or of a GGUF file in it. Raises `OSError` or `ValueError`: there is none."""
+    loaded = AutoTokenizer.from_pretrained(
+        folder, local_files_only=True, trust_remote_code=trust_remote_code, gguf_file=gguf_file
+    )
     assert isinstance(loaded, PreTrainedTokenizerBase)
     return loaded
 
@@ -69,7 +73,7 @@ def read_manifest(folder: Path) -> TokenFacts | None:
 def tokenise(request: TokeniseRequest, told: Told = lambda done, total: None) -> TokenFacts:
     """Tokenise and mask the file into the folder `request.target`, or find that it was done before.
 
-    Raises `Refused`: `model-missing`, `data-missing`, `template-refused`, or `data-refused` where nothing can be learned.
+    Raises `Refused`: `model-missing`, `data-missing`, `template-refused`, or `data-refused` where nothing is learned.
     """
     target = Path(request.target)
     known = read_manifest(target)

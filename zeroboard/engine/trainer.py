@@ -1,11 +1,11 @@
 """The Trainer of transformers with the loss of supervised fine-tuning.
 
-The loss of an optimizer step is the mean over all *learned tokens* of its global batch: the sum of their cross entropies
-divided by their number, counted over every accumulation pass of every rank. So a short answer weighs by its tokens,
-and micro-batch, accumulation and ranks can be traded for each other without changing the result. How: the Trainer
-counts the learned tokens of the step on all ranks (`num_items_in_batch`); each pass divides its sum by that count; DDP and
-DeepSpeed then average gradients over the ranks, which the factor `world size` undoes; DeepSpeed's own division by the
-accumulation is off in the Trainer (`scale_wrt_gas=False`).
+The loss of an optimizer step is the mean over all *learned tokens* of its global batch: the sum of their cross
+entropies divided by their number, counted over every accumulation pass of every rank. So every learned token weighs the
+same, and micro-batch, accumulation and ranks can be traded for each other without changing the result. How: the Trainer
+counts the learned tokens of the step on all ranks (`num_items_in_batch`); each pass divides its sum by that count; DDP
+and DeepSpeed then average gradients over the ranks, which the factor `world size` undoes; DeepSpeed's own division by
+the accumulation is off in the Trainer (`scale_wrt_gas=False`).
 
 Scores over the whole vocabulary are computed only at positions whose next token is learned (for a vocabulary of 49,152
 and questions as long as answers that spares a good part of the step); the others would be multiplied by zero.

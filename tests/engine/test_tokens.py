@@ -1,0 +1,125 @@
+"""The verb `tokenise`: the folder it leaves, what it counts, what it refuses."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.tiny import tiny_data, tiny_model
+from zeroboard.contract.requests import VERB_LINE, Answer, Progress, TokeniseRequest
+from zeroboard.data.conversations import conversations
+from zeroboard.engine.rendering import encode
+from zeroboard.engine.tokens import TokenData, load_tokenizer, read_manifest, tokenise
+from zeroboard.errors import NotFound, Refused
+
+
+def request(data: Path, model: Path, target: Path, max_length: int = 256) -> TokeniseRequest:
+    return TokeniseRequest(data_path=str(data), model_path=str(model), max_length=max_length, target=str(target))
+
+
+def write_rows(file: Path, *pairs: tuple[str, str]) -> Path:
+    rows = ({"messages": [{"role": "user", "content": q}, {"role": "assistant", "content": a}]} for q, a in pairs)
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return file
+
+
+@pytest.mark.parametrize("form", ["alpaca", "sharegpt", "messages"])
+def test_labels_decode_to_exactly_the_answers_of_the_file(tmp_path: Path, tiny_model_folder: Path, form: str) -> None:
+    data = tiny_data(tmp_path / "data.jsonl", rows=12, format=form)  # type: ignore[arg-type]
+    facts = tokenise(request(data, tiny_model_folder, tmp_path / "tokens" / "key"))
+    tokenizer = load_tokenizer(tiny_model_folder)
+    found = TokenData(tmp_path / "tokens" / "key")
+    assert len(found) == facts.rows == 12
+    for index, conversation in enumerate(conversations(data)):
+        sample = found[index]
+        kept = sample["input_ids"][sample["labels"] != -100]
+        assert tokenizer.decode(kept) == conversation.turns[-1].content + "<|im_end|>"
+        assert bool(((sample["labels"] == -100) | (sample["labels"] == sample["input_ids"])).all())
+    assert facts.tokens == sum(len(found[i]["input_ids"]) for i in range(12))
+    assert facts.learned == sum(int((found[i]["labels"] != -100).sum()) for i in range(12))
+    assert (facts.key, facts.template, facts.truncated) == ("key", "model", 0)
+
+
+def test_rows_are_cut_and_what_the_cut_costs_is_counted(tmp_path: Path, tiny_model_folder: Path) -> None:
+    data = write_rows(
+        tmp_path / "data.jsonl",
+        ("Hi", "No."),  # fits
+        ("Hi", "a long answer " * 30),  # cut within the answer: its end token is lost
+        ("a long question " * 30, "No."),  # cut before the answer: nothing is left to learn
+    )
+    tokenizer = load_tokenizer(tiny_model_folder)
+    longest = max(len(encode(tokenizer, c.turns).ids) for c in conversations(data))
+    facts = tokenise(request(data, tiny_model_folder, tmp_path / "tokens" / "key", max_length=32))
+    assert (facts.rows, facts.truncated, facts.end_token_lost, facts.without_trainable) == (2, 2, 2, 1)
+    assert facts.longest == longest > 32
+    assert max(len(TokenData(tmp_path / "tokens" / "key")[i]["input_ids"]) for i in range(2)) == 32
+
+
+def test_nothing_to_learn_is_refused_and_leaves_no_folder(tmp_path: Path, tiny_model_folder: Path) -> None:
+    data = write_rows(tmp_path / "data.jsonl", ("a long question " * 30, "No."))
+    with pytest.raises(Refused) as refused:
+        tokenise(request(data, tiny_model_folder, tmp_path / "tokens" / "key", max_length=16))
+    assert [problem.code for problem in refused.value.problems] == ["data-refused"]
+    assert not list((tmp_path / "tokens").glob("*")) if (tmp_path / "tokens").exists() else True
+
+
+def test_missing_model_and_data_are_problems(tmp_path: Path, tiny_model_folder: Path, tiny_data_file: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for data, model, code in (
+        (tiny_data_file, tmp_path / "empty", "model-missing"),
+        (tmp_path / "nowhere.jsonl", tiny_model_folder, "data-missing"),
+    ):
+        with pytest.raises(Refused) as refused:
+            tokenise(request(data, model, tmp_path / "tokens" / "key"))
+        assert [problem.code for problem in refused.value.problems] == [code]
+
+
+def test_a_template_that_refuses_names_the_row(tmp_path: Path) -> None:
+    model = tiny_model(tmp_path / "model", template="{{ raise_exception('only on Sundays') }}")
+    data = write_rows(tmp_path / "data.jsonl", ("Hi", "No."))
+    with pytest.raises(Refused) as refused:
+        tokenise(request(data, model, tmp_path / "tokens" / "key"))
+    (problem,) = refused.value.problems
+    assert (problem.code, problem.params["row"], problem.params["why"]) == ("template-refused", 1, "only on Sundays")
+
+
+def test_what_was_done_is_not_done_again_and_half_a_folder_is(
+    tmp_path: Path, tiny_model_folder: Path, tiny_data_file: Path
+) -> None:
+    target = tmp_path / "tokens" / "key"
+    facts = tokenise(request(tiny_data_file, tiny_model_folder, target))
+    assert tokenise(request(tmp_path / "nowhere.jsonl", tiny_model_folder, target)) == facts
+    (target / "manifest.json").unlink()
+    assert read_manifest(target) is None
+    with pytest.raises(NotFound):
+        TokenData(target)
+    assert tokenise(request(tiny_data_file, tiny_model_folder, target)) == facts
+    assert [path.name for path in target.parent.iterdir()] == ["key"]
+
+
+def test_the_verb_speaks_in_lines_and_prints_nothing_else(
+    tmp_path: Path, tiny_model_folder: Path, tiny_data_file: Path
+) -> None:
+    asked = request(tiny_data_file, tiny_model_folder, tmp_path / "tokens" / "key")
+    done = subprocess.run(
+        [sys.executable, "-m", "zeroboard.engine", "tokenise"],
+        input=asked.model_dump_json() + "\n",
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    said = [VERB_LINE.validate_json(line) for line in done.stdout.splitlines()]
+    assert all(isinstance(line, Progress) for line in said[:-1]) and len(said) > 1
+    last = said[-1]
+    assert isinstance(last, Answer) and not last.problems
+    assert last.value == read_manifest(tmp_path / "tokens" / "key").model_dump(mode="json")  # type: ignore[union-attr]
+
+
+def test_an_unknown_verb_is_a_usage_error() -> None:
+    done = subprocess.run([sys.executable, "-m", "zeroboard.engine", "dance"], capture_output=True, text=True)
+    assert done.returncode == 2 and "usage" in done.stderr
