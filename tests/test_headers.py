@@ -89,3 +89,11 @@ def test_what_is_no_safetensors_file_is_named(tmp_path: Path, content: bytes, sa
     with pytest.raises(BrokenFile) as raised:
         read_header(path)
     assert raised.value.says == says and has(says) and has(f"{says}.remedy", "zh-CN")
+
+
+def test_a_tensor_name_that_appears_twice_is_refused(tmp_path: Path) -> None:
+    raw = b'{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}'
+    path = tmp_path / "twice.safetensors"
+    path.write_bytes(len(raw).to_bytes(8, "little") + raw + b"\0")
+    with pytest.raises(BrokenFile, match=r"header\.not-json"):
+        read_header(path)

@@ -75,8 +75,8 @@ def read_header(path: Path) -> Header:
     if len(raw) < length:
         raise BrokenFile("header.cut", file=name, size=size, length=length)
     try:
-        entries = json.loads(raw)
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        entries = json.loads(raw, object_pairs_hook=_once)
+    except (ValueError, RecursionError) as error:
         raise BrokenFile("header.not-json", file=name, why=str(error)) from error
     if not isinstance(entries, dict):
         raise BrokenFile("header.not-json", file=name, why=type(entries).__name__)
@@ -93,6 +93,14 @@ def read_header(path: Path) -> Header:
     )
 
 
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """A JSON object whose names appear once each; raises `ValueError` for one that appears twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name appears twice")
+    return found
+
+
 def _what_else(start: bytes) -> str:
     """Which kind of other file it is, as a message key."""
     if start.startswith(b"version https://git-lfs"):
@@ -104,14 +112,12 @@ def _what_else(start: bytes) -> str:
 
 def _tensor(file: str, key: str, entry: object, data_start: int) -> Tensor:
     try:
-        assert isinstance(entry, dict)
-        dtype = entry["dtype"]
-        shape = tuple(entry["shape"])
-        start, end = entry["data_offsets"]
-        whole = all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in (*shape, start, end))
-        assert isinstance(dtype, str) and whole
-    except (AssertionError, KeyError, TypeError, ValueError) as error:
+        dtype, shape, (start, end) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]  # type: ignore[index]
+    except (KeyError, TypeError, ValueError) as error:
         raise BrokenFile("header.bad-entry", file=file, tensor=key) from error
+    whole = all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in (*shape, start, end))
+    if not isinstance(dtype, str) or not whole:
+        raise BrokenFile("header.bad-entry", file=file, tensor=key)
     width = ELEMENT_BYTES.get(dtype)
     if width is not None and end - start != math.prod(shape) * width:
         raise BrokenFile("header.shape-mismatch", file=file, tensor=key, shape=str(list(shape)), bytes=end - start)
