@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from pathlib import Path
+
+import psutil
 
 from zeroboard.contract.events import (
     ErrorEvent,
@@ -14,6 +17,7 @@ from zeroboard.contract.events import (
     StepEvent,
     TrainEvent,
 )
+from zeroboard.contract.problems import Problem
 from zeroboard.contract.reports import Check, RankProof, VerifyReport
 from zeroboard.contract.state import Phase, ProcessMark, RunState, State
 from zeroboard.files import append_line, to_json, write_atomic
@@ -73,9 +77,16 @@ def running(run: RunPaths, step: int = 30) -> None:
 
 def step_event(at: int, now: float = 0.0) -> StepEvent:
     return StepEvent(
-        seq=10 + at, time=now + at, rank=0, step=at, epoch=at / 9, loss=3.1 * math.exp(-at / 14) + 0.4 + 0.15 * math.sin(at),
-        learning_rate=1e-3 * (1 + math.cos(math.pi * at / STEPS)) / 2, tokens_per_s=842.0, step_time=1.42,
-    )  # fmt: skip
+        seq=10 + at,
+        time=now + at,
+        rank=0,
+        step=at,
+        epoch=at / 9,
+        loss=3.1 * math.exp(-at / 14) + 0.4 + 0.15 * math.sin(at),
+        learning_rate=1e-3 * (1 + math.cos(math.pi * at / STEPS)) / 2,
+        tokens_per_s=842.0,
+        step_time=1.42,
+    )
 
 
 def failed(run: RunPaths) -> None:
@@ -90,8 +101,6 @@ def failed(run: RunPaths) -> None:
         traceback="Traceback (most recent call last):\n  ...\nRuntimeError: shapes cannot be multiplied",
     )
     say(run, error)
-    from zeroboard.contract.problems import Problem
-
     problem = Problem(
         code="python-exception",
         says="run.failed.exception",
@@ -121,10 +130,6 @@ def say(run: RunPaths, event: object) -> None:
 
 def myself() -> ProcessMark:
     """This process as the supervisor, so that nobody takes the run for lost."""
-    import os
-
-    import psutil
-
     return ProcessMark(pid=os.getpid(), started=psutil.Process().create_time())
 
 

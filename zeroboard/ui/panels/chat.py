@@ -50,8 +50,10 @@ def build(desk: Desk) -> ChatPanel:
         status = gr.HTML(_status(desk, "idle"), elem_id="zb-chat-status")
         with gr.Row(equal_height=True):
             with gr.Column(visible=False, min_width=280) as base_side:
+                gr.HTML(str(tag("h3", desk.say("ui.chat.base"))))
                 base = gr.Chatbot(label=desk.say("ui.chat.base"), elem_id="zb-chat-base", **_look(desk))
             with gr.Column(min_width=280):
+                gr.HTML(str(tag("h3", desk.say("ui.chat.tuned"))))
                 tuned = gr.Chatbot(label=desk.say("ui.chat.tuned"), elem_id="zb-chat-tuned", **_look(desk))
         with gr.Row(elem_classes=["zb-ask-row"]):
             question = gr.Textbox(
@@ -86,6 +88,7 @@ def build(desk: Desk) -> ChatPanel:
 def _look(desk: Desk) -> dict[str, Any]:
     return {
         "height": 280,
+        "show_label": False,
         "buttons": ["copy"],
         "feedback_options": None,
         "placeholder": f'<p class="zb-note">{desk.say("ui.chat.empty")}</p>',
@@ -148,6 +151,9 @@ def wire(desk: Desk, panel: ChatPanel, outputs: Any) -> None:
                 side, past = (panel.base, base_said) if line.which == "base" else (panel.tuned, said)
                 yield {side: _bubbles([*past, ("assistant", answers[line.which])])}
             elif isinstance(line, ChatDone):
+                if not line.tokens:  # said, so that silence is not taken for a fault of the page
+                    side, past = (panel.base, base_said) if line.which == "base" else (panel.tuned, said)
+                    yield {side: _bubbles([*past, ("assistant", desk.say("ui.chat.silent"))])}
                 told = _status(
                     desk,
                     "done",

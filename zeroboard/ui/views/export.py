@@ -7,6 +7,7 @@ from markupsafe import Markup
 from zeroboard.contract.reports import Check, VerifyReport
 from zeroboard.contract.requests import Progress
 from zeroboard.messages import Language, has, say
+from zeroboard.ui.views import numbers
 from zeroboard.ui.views.markup import badge, empty, join, rows, short_path, tag
 
 
@@ -23,26 +24,35 @@ def unverified(path: str, lang: Language) -> Markup:
 
 def report(found: VerifyReport, lang: Language, download: str | None = None) -> Markup:
     """Kind, verdict, facts, and each check with what it means."""
-    facts = [
+    named = [
         (say("ui.export.kind", lang), say(f"kind.{found.kind}", lang)),
         (say("ui.export.path", lang), short_path(found.path, 72)),
-        *((_fact(name, lang), _value(value)) for name, value in found.facts.items() if _short(value)),
     ]
+    facts = [(_fact(name, lang), _value(name, value, lang)) for name, value in found.facts.items() if _short(value)]
     link = tag("a", say("ui.export.report", lang), href=download, download=True) if download else None
-    return join(
-        (
-            tag(
-                "p",
-                badge(found.verdict, say(f"ui.verdict.{found.verdict}", lang)),
-                " ",
-                say(f"ui.verdict.{found.verdict}.words", lang),
-                class_="zb-verdict",
-            ),
-            rows(facts),
-            tag("div", tag("h3", say("ui.export.checks", lang, n=len(found.checks))), link, class_="zb-title"),
-            tag("ul", *(_check(check, lang) for check in found.checks), class_="zb-checks"),
-        )
+    verdict = tag(
+        "p",
+        badge(found.verdict, say(f"ui.verdict.{found.verdict}", lang)),
+        " ",
+        say(f"ui.verdict.{found.verdict}.words", lang),
+        class_="zb-verdict",
     )
+    title = tag("div", tag("h3", say("ui.export.checks", lang, n=len(found.checks))), link, class_="zb-title")
+    return join((verdict, rows(named), rows(facts, "zb-facts grid"), title, _checks(found, lang)))
+
+
+def _checks(found: VerifyReport, lang: Language) -> Markup:
+    """What did not pass stands open, the worst first; what passed is folded away with its count."""
+    order = {"fail": 0, "warn": 1, "skip": 2}
+    told = sorted((c for c in found.checks if c.verdict != "pass"), key=lambda c: order[c.verdict])
+    passed = [c for c in found.checks if c.verdict == "pass"]
+    folded = tag(
+        "details",
+        tag("summary", badge("pass", say("ui.verdict.pass", lang)), " ", say("ui.export.passed", lang, n=len(passed))),
+        tag("ul", *(_check(check, lang) for check in passed), class_="zb-checks"),
+    )
+    shown = tag("ul", *(_check(check, lang) for check in told), class_="zb-checks") if told else None
+    return join((shown, folded if passed else None))
 
 
 def _check(check: Check, lang: Language) -> Markup:
@@ -70,7 +80,9 @@ def _fact(name: str, lang: Language) -> str:
     return say(key, lang) if has(key, lang) else name.replace("_", " ")
 
 
-def _value(value: object) -> str:
+def _value(name: str, value: object, lang: Language) -> str:
+    if name == "bytes" and isinstance(value, int):
+        return numbers.size(value, lang)
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 

@@ -12,7 +12,7 @@ from zeroboard.messages import Language, has, say
 _VOID = frozenset({"br", "hr", "input", "img", "meta", "link"})
 
 
-def tag(name: str, *inside: object, **attributes: object) -> Markup:
+def tag(name: str, /, *inside: object, **attributes: object) -> Markup:
     """An element. `class_` is class, `data_x` is data-x; None and False leave an attribute out, True names it only."""
     parts = []
     for key, value in attributes.items():

@@ -1,0 +1,143 @@
+"""What Gradio is given to draw: labels, ids, names of events, in both languages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.ui.test_views import KEY
+from tests.ui.test_web import served
+from zeroboard.ui import form
+
+PRIVATE = "private"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    with served(tmp_path_factory.mktemp("cache")) as client:
+        yield client
+
+
+@pytest.fixture(scope="module", params=["en", "zh-CN"])
+def config(server: httpx.Client, request: pytest.FixtureRequest) -> dict[str, Any]:
+    found: dict[str, Any] = server.get(f"/{request.param}/config").json()
+    return found | {"asked": request.param}
+
+
+def props(config: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {c["props"]["elem_id"]: c["props"] for c in config["components"] if c["props"].get("elem_id")}
+
+
+def test_every_field_has_its_control_with_label_hint_and_key(config: dict[str, Any]) -> None:
+    there = props(config)
+    for widget in form.widgets():
+        if widget.key == "devices.gpus":  # a picker of GPUs, where there are none
+            continue
+        control = there[form.element_id(widget.key)]
+        assert control["label"]
+        assert len(control["info"]) > 10
+        if widget.key != form.OFFLOAD_WHAT:
+            assert f"`{widget.key}`" in control["info"]
+
+
+def test_no_key_is_visible_instead_of_its_sentence(config: dict[str, Any]) -> None:
+    for component in config["components"]:
+        shown = component["props"]
+        texts = [shown.get(name) for name in ("label", "info", "placeholder", "value")]
+        texts += [label for label, _ in shown.get("choices") or []]
+        for text in texts:
+            if isinstance(text, str):
+                words = re.sub(r"`[^`]*`|<[^>]*>", " ", text)
+                assert not KEY.search(words), text
+
+
+def test_the_chinese_page_speaks_chinese(config: dict[str, Any]) -> None:
+    labels = [p["label"] for key, p in props(config).items() if key.startswith("f-")]
+    chinese = [label for label in labels if re.search("[\u4e00-\u9fff]", label)]
+    if config["asked"] == "en":
+        assert chinese == []
+    else:
+        assert len(chinese) >= 0.9 * len(labels)
+
+
+def test_ids_are_unique(config: dict[str, Any]) -> None:
+    ids = [c["props"]["elem_id"] for c in config["components"] if c["props"].get("elem_id")]
+    assert len(ids) == len(set(ids))
+
+
+def test_every_event_is_private_and_has_a_name_of_its_own(config: dict[str, Any]) -> None:
+    ours = [d for d in config["dependencies"] if d.get("api_name")]
+    assert len(ours) > 15
+    assert {d["api_visibility"] for d in ours if d["backend_fn"]} == {PRIVATE}
+    names = [d["api_name"] for d in ours if d["backend_fn"]]
+    assert len(names) == len(set(names))
+
+
+def test_advanced_parts_are_closed_and_the_five_cards_are_in_order(config: dict[str, Any]) -> None:
+    cards = [c["props"] for c in config["components"] if str(c["props"].get("elem_id", "")).startswith("card-")]
+    assert [c["elem_id"] for c in cards] == [f"card-{name}" for name in form.CARDS]
+    advanced = [c["props"] for c in config["components"] if "zb-advanced" in (c["props"].get("elem_classes") or [])]
+    assert advanced
+    assert not any(a["open"] for a in advanced)
+
+
+def test_no_run_history_and_no_public_api(config: dict[str, Any], server: httpx.Client) -> None:
+    assert config["run_history"] is False
+    info = server.get(f"/{config['asked']}/gradio_api/info").json()
+    assert info["named_endpoints"] == {}
+    assert info["unnamed_endpoints"] == {}
+
+
+def test_a_forged_value_is_a_sentence_and_not_a_trace(server: httpx.Client) -> None:
+    """Presses Preview as a script would, with a method that is not among the choices and a path out of everything."""
+    config = server.get("/en/config").json()
+    ids = {c["id"]: c["props"].get("elem_id") for c in config["components"]}
+    press = next(d for d in config["dependencies"] if d["api_name"] == "en_preview")
+    values = {c["id"]: c["props"].get("value") for c in config["components"]}
+    data = []
+    for at in press["inputs"]:
+        given = values[at]
+        if ids[at] == "f-method-kind":
+            given = "magic"
+        if ids[at] == "f-data-path":
+            given = "../../../../etc/passwd"
+        data.append(given)
+    told = call(server, "en", press["id"], data)
+    assert "magic" in told
+    assert "Traceback" not in told
+
+
+def test_an_address_that_names_no_run_is_a_sentence(server: httpx.Client) -> None:
+    config = server.get("/en/config").json()
+    opens = next(d for d in config["dependencies"] if d["api_name"] == "en_open_run")
+    told = call(server, "en", opens["id"], [], query="?run=no-such-run")
+    assert "no-such-run" in told
+
+
+def call(server: httpx.Client, lang: str, fn: int, data: list[Any], query: str = "") -> str:
+    """What the page would be sent for an event, as text."""
+    body = {"fn_index": fn, "data": data, "session_hash": "test", "event_data": None, "trigger_id": None}
+    joined = server.post(f"/{lang}/gradio_api/queue/join{query}", json=body)
+    assert joined.status_code == 200, joined.text
+    with server.stream("GET", f"/{lang}/gradio_api/queue/data", params={"session_hash": "test"}) as lines:
+        for line in lines.iter_lines():
+            if "process_completed" in line:
+                return line
+    raise AssertionError("no answer")
+
+
+def test_unused_pages_of_gradio_are_not_there(server: httpx.Client) -> None:
+    for path in ("/en/gradio_api/runs", "/docs", "/openapi.json"):
+        assert server.get(path).status_code in (403, 404)
+
+
+def test_files_of_the_machine_are_not_served(server: httpx.Client, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text("secret")
+    for path in (str(secret), "/etc/passwd"):
+        assert server.get(f"/en/gradio_api/file={path}").status_code in (403, 404)
