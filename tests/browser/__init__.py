@@ -1,0 +1,1 @@
+"""Journeys in headless Chromium on the real program."""

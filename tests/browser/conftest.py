@@ -1,0 +1,100 @@
+"""A real dashboard and a real browser."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+ROOT = Path(__file__).resolve().parents[2]
+QUIET = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+READY = 90.0
+"""Seconds in which the dashboard has to answer, on a machine that does other things as well."""
+
+
+@dataclass
+class Dashboard:
+    """`python app.py` on a cache and a port of its own."""
+
+    cache: Path
+    port: int
+    process: subprocess.Popen[bytes] | None = field(default=None)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        env = {**os.environ, "ZEROBOARD_CACHE": str(self.cache)}
+        argv = [sys.executable, str(ROOT / "app.py"), "--port", str(self.port)]
+        self.process = subprocess.Popen(argv, cwd=ROOT, env=env)
+        until = time.monotonic() + READY
+        while time.monotonic() < until:
+            assert self.process.poll() is None, "the dashboard ended by itself"
+            try:
+                with urllib.request.urlopen(f"{self.url}/health", timeout=5):
+                    return
+            except (urllib.error.URLError, ConnectionError, TimeoutError):
+                time.sleep(0.2)
+        raise AssertionError("the dashboard did not come up")
+
+    def kill(self) -> None:
+        """As a power cut would: no farewell."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+
+@pytest.fixture
+def dashboard(tmp_path: Path) -> Iterator[Dashboard]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    found = Dashboard(cache=tmp_path / "cache", port=port)
+    found.start()
+    yield found
+    found.kill()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        words = "no Chromium here: install Debian's package `chromium` (apt install chromium)"
+        if os.environ.get("ZEROBOARD_REQUIRE_BROWSER") == "1":
+            pytest.fail(words)
+        pytest.skip(words)
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=path, args=QUIET)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page at 1280 px that fails the test when a script on it fails."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, locale="en-US")
+    opened = context.new_page()
+    broken: list[str] = []
+    opened.on("pageerror", lambda error: broken.append(str(error)))
+    yield opened
+    context.close()
+    assert broken == []

@@ -1,0 +1,154 @@
+"""The whole way, in a browser: choose → preview → start → live → reload → finished → verified → ask."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.conftest import Dashboard
+
+pytestmark = pytest.mark.browser
+
+SOON = 20_000
+"""Milliseconds for what the page does by itself."""
+TRAINED = 400_000
+"""Milliseconds for a tiny training, with offload's compilation where it is the first, on two busy cores."""
+
+
+def choose(page: Page, field: str, text: str) -> None:
+    """Types into a field and leaves it."""
+    box = page.locator(f"#f-{field} input, #f-{field} textarea").first
+    box.fill(text)
+    box.press("Enter")
+
+
+def open_form(page: Page, url: str, model: Path, data: Path) -> None:
+    page.goto(url)
+    expect(page.locator("#zb-plan .zb-plan")).to_be_visible(timeout=SOON)
+    choose(page, "model-path", str(model))
+    choose(page, "data-path", str(data))
+    expect(page.locator("#card-model")).to_contain_text(model.name, timeout=SOON)
+    expect(page.locator("#card-data")).to_contain_text("24 / 24", timeout=SOON)
+
+
+@pytest.mark.train
+@pytest.mark.timeout(900)
+def test_from_the_form_to_an_answer(
+    dashboard: Dashboard, browser: Browser, page: Page, tiny_model_folder: Path, tiny_data_file: Path
+) -> None:
+    open_form(page, dashboard.url, tiny_model_folder, tiny_data_file)
+    plan = page.locator("#zb-plan")
+
+    # stage 2 with offload; the plan follows
+    page.locator('#f-zero-stage input[value="2"]').check()
+    page.locator("#f-zero-offload input").check()
+    expect(plan).to_contain_text("ds_z2_offload_config.json", timeout=SOON)
+    expect(plan).to_contain_text("ready to start")
+
+    # preview: the command, and the file with its telling lines; nothing is started
+    page.click("#zb-preview")
+    preview = page.locator("#zb-preview-page")
+    expect(preview).to_contain_text("torch.distributed.run", timeout=SOON)
+    expect(preview.locator(".line.on", has_text='"stage": 2')).to_be_visible()
+    expect(preview.locator(".line.on", has_text='"device": "cpu"')).to_be_visible()
+    previewed = preview.locator("textarea").last.input_value()
+    run_id = preview.locator("dd code").first.inner_text()
+    folder = dashboard.cache / "runs" / run_id
+    assert '"state": "planned"' in (folder / "state.json").read_text()
+
+    # start: the very files that were previewed, and the address names the run
+    page.get_by_role("tab", name="Train", exact=True).click()
+    page.click("#zb-start")
+    expect(page).to_have_url(re.compile(f"run={run_id}"), timeout=60_000)
+    assert (folder / "ds_z2_offload_config.json").read_text() == previewed
+    progress = page.locator("#zb-progress")
+    expect(progress).to_contain_text(run_id, timeout=SOON)
+    expect(page.locator("#zb-stop")).to_be_visible(timeout=SOON)
+
+    # mid-run: a reload and another browser show the same run; the dashboard dies and comes back
+    page.reload()
+    expect(progress).to_contain_text(run_id, timeout=SOON)
+    other = browser.new_page()
+    other.goto(f"{dashboard.url}/zh-CN/?run={run_id}")
+    expect(other.locator("#zb-progress")).to_contain_text(run_id, timeout=SOON)
+    other.close()
+    dashboard.kill()
+    dashboard.start()
+    page.reload()
+    expect(progress).to_contain_text(run_id, timeout=SOON)
+
+    # finished: the loss was drawn, the proof was measured for both ranks
+    expect(progress.locator(".zb-badge", has_text="finished")).to_be_visible(timeout=TRAINED)
+    expect(page.locator("#zb-charts polyline")).to_have_count(2)
+    proof = page.locator("#zb-proof")
+    expect(proof).to_contain_text("in effect")
+    expect(proof.locator("tbody tr")).to_have_count(3)
+    page.get_by_role("tab", name="Logs", exact=True).click()
+    expect(page.locator("#zb-log pre")).not_to_be_empty(timeout=SOON)
+
+    # verified, and it answers
+    page.click("#zb-to-export")
+    report = page.locator("#zb-report")
+    expect(report).to_contain_text("LoRA adapter", timeout=SOON)
+    expect(report.locator(".zb-badge.fail")).to_have_count(0)
+    page.locator("#zb-question textarea, #zb-question input").fill("What is stage 3?")
+    page.click("#zb-send")
+    expect(page.locator("#zb-chat-status")).to_contain_text("tokens in", timeout=120_000)
+    expect(page.locator("#zb-chat-tuned")).to_contain_text("What is stage 3?")
+    page.click("#zb-unload")
+    expect(page.locator("#zb-chat-status")).to_contain_text("memory is free", timeout=60_000)
+
+
+def test_a_problem_leads_to_its_field(
+    dashboard: Dashboard, page: Page, tiny_model_folder: Path, tiny_data_file: Path
+) -> None:
+    open_form(page, dashboard.url, tiny_model_folder, tiny_data_file)
+    page.locator("#card-train > button").click()
+    box = page.locator("#f-train-micro_batch input")
+    box.fill("0")
+    expect(page.locator("#f-train-micro_batch .zb-field-error")).to_be_visible(timeout=SOON)
+    page.locator("#card-train > button").click()
+    expect(box).not_to_be_visible()
+    page.locator("#zb-plan a.goto").first.click()
+    expect(box).to_be_focused(timeout=SOON)
+    page.click("#zb-start")
+    expect(page.locator("#zb-notice [role=alert]")).to_be_visible(timeout=SOON)
+    assert not list((dashboard.cache / "runs").glob("*"))
+
+
+def test_a_changed_form_marks_the_preview_stale(
+    dashboard: Dashboard, page: Page, tiny_model_folder: Path, tiny_data_file: Path
+) -> None:
+    open_form(page, dashboard.url, tiny_model_folder, tiny_data_file)
+    page.click("#zb-preview")
+    expect(page.locator("#zb-preview-page")).to_contain_text("torch.distributed.run", timeout=SOON)
+    expect(page.locator("#zb-stale")).to_be_empty()
+    page.get_by_role("tab", name="Train", exact=True).click()
+    page.locator('#f-zero-stage input[value="3"]').check()
+    page.get_by_role("tab", name="Preview", exact=True).click()
+    expect(page.locator("#zb-stale")).to_contain_text("ZeRO stage", timeout=SOON)
+
+
+def test_the_chinese_page_on_a_phone_has_start_at_hand(dashboard: Dashboard, browser: Browser) -> None:
+    context = browser.new_context(viewport={"width": 390, "height": 844}, locale="zh-CN")
+    page = context.new_page()
+    page.goto(dashboard.url)
+    expect(page).to_have_url(re.compile("/zh-CN/"))
+    expect(page.locator("#zb-plan .zb-plan")).to_be_visible(timeout=SOON)
+    expect(page.locator("#zb-start")).to_be_in_viewport()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.evaluate("document.documentElement.lang") == "zh-CN"
+    for name in ("预览", "导出", "训练"):
+        page.get_by_role("tab", name=name, exact=True).click()
+    page.get_by_role("link", name="English").click()
+    expect(page).to_have_url(re.compile("/en/"))
+    context.close()
+
+
+def test_an_address_of_no_run_is_told_in_a_sentence(dashboard: Dashboard, page: Page) -> None:
+    page.goto(f"{dashboard.url}/en/?run=no-such-run")
+    expect(page.locator("#zb-notice")).to_contain_text("no-such-run", timeout=SOON)
+    expect(page.locator("#zb-plan .zb-plan")).to_be_visible(timeout=SOON)
