@@ -131,8 +131,8 @@ def gradient_tensors(model: nn.Module, optimizer: Any) -> list[torch.Tensor]:
     """The tensors that hold gradients now: the parameters' own, and where DeepSpeed keeps its partition of them."""
     zero = innermost(optimizer)
     masters = _master_partitions(zero) or []
-    kept = [getattr(zero, name, None) for name in ("all_grad_tensors", "averaged_gradients")]
-    kept.append(getattr(zero, "grad_partitions_flat_buffer", None))
+    names = ("all_grad_tensors", "averaged_gradients", "accumulated_grads_in_cpu", "grad_partitions_flat_buffer")
+    kept = [getattr(zero, name, None) for name in names]
     return _distinct(_tensors([[p.grad for p in [*model.parameters(), *masters]], *kept]))
 
 
