@@ -102,6 +102,30 @@ def test_from_the_form_to_an_answer(
     expect(page.locator("#zb-chat-status")).to_contain_text("memory is free", timeout=60_000)
 
 
+@pytest.mark.train
+@pytest.mark.timeout(600)
+def test_stop_saves_what_was_learned(
+    dashboard: Dashboard, page: Page, tiny_model_folder: Path, tiny_data_file: Path
+) -> None:
+    open_form(page, dashboard.url, tiny_model_folder, tiny_data_file)
+    page.locator('#f-zero-stage input[value="none"]').check()
+    page.locator("#card-train > button").click()
+    page.locator("#f-train-epochs input").fill("5000")
+    expect(page.locator("#card-train > button")).to_contain_text("5000 epochs", timeout=SOON)
+    page.click("#zb-start")
+    progress = page.locator("#zb-progress")
+    expect(progress).to_contain_text("Training: step", timeout=TRAINED)
+    page.click("#zb-stop")
+    expect(page.locator("#zb-stop-discard")).to_be_visible(timeout=SOON)
+    page.click("#zb-stop-back")
+    expect(page.locator("#zb-stop-discard")).to_be_hidden(timeout=SOON)
+    page.click("#zb-stop")
+    page.click("#zb-stop-save")
+    expect(progress.locator(".zb-badge", has_text="stopped")).to_be_visible(timeout=TRAINED)
+    page.click("#zb-to-export")
+    expect(page.locator("#zb-report")).to_contain_text("LoRA adapter", timeout=SOON)
+
+
 def test_a_problem_leads_to_its_field(
     dashboard: Dashboard, page: Page, tiny_model_folder: Path, tiny_data_file: Path
 ) -> None:

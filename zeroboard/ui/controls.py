@@ -33,28 +33,32 @@ Number = _handing_on("Number", gr.Number)
 Several = _handing_on("Several", gr.CheckboxGroup)
 
 
-def control(widget: Widget, value: Any, lang: Language, *, choices: list[tuple[str, str]] | None = None) -> Component:
+def control(widget: Widget, value: Any, lang: Language, *, choices: list[tuple[str, str]] | None = None) -> Any:
     """The component: labelled, explained, with its key in the spec. `choices` are known from outside (models, GPUs)."""
-    names = {"label": label(widget, lang), "info": hint(widget, lang)}
-    place = {"elem_id": element_id(widget.key), "elem_classes": ["zb-field"]}
+    common: dict[str, Any] = {
+        "label": label(widget, lang),
+        "info": hint(widget, lang),
+        "elem_id": element_id(widget.key),
+        "elem_classes": ["zb-field"],
+    }
     field = widget.field
     if widget.key == OFFLOAD:
-        return gr.Checkbox(value=value, **names, **place)
+        return gr.Checkbox(value=value, **common)
     if field.kind == "list":
-        return Several(choices=choices or [], value=value, **names, **place)
+        return Several(choices=choices or [], value=value, **common)
     if choices is not None:
-        return gr.Dropdown(choices=choices, value=value, allow_custom_value=True, **names, **place)
+        return gr.Dropdown(choices=choices, value=value, allow_custom_value=True, **common)
     if widget.choices:
         shown = [(choice_label(widget, c, lang), c) for c in offered(widget, value)]
-        return Choice(choices=shown, value=value, **names, **place)
+        return Choice(choices=shown, value=value, **common)
     if field.kind == "switch":
-        return gr.Checkbox(value=value, **names, **place)
+        return gr.Checkbox(value=value, **common)
     if field.kind in ("integer", "number") and field.optional:  # a number box would show an empty one as 0
-        return gr.Textbox(value=value, placeholder=say("ui.form.empty", lang), max_lines=1, **names, **place)
+        return gr.Textbox(value=value, placeholder=say("ui.form.empty", lang), max_lines=1, **common)
     if field.kind in ("integer", "number"):
         step = 1 if field.kind == "integer" else _step(value)
-        return Number(value=value, step=step, **names, **place)
-    return gr.Textbox(value=value, max_lines=1, **names, **place)
+        return Number(value=value, step=step, **common)
+    return gr.Textbox(value=value, max_lines=1, **common)
 
 
 STAGE = "zero.stage"

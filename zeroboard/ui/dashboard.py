@@ -25,6 +25,7 @@ def build(shared: Shared, lang: Language, base: str = "") -> gr.Blocks:
     def words(key: str) -> str:
         return say(key, lang)
 
+    page: gr.Blocks
     with gr.Blocks(title="ZeroBoard", analytics_enabled=False, fill_width=True) as page:
         with gr.Row(elem_id="zb-header"):
             gr.HTML(html(header.brand(logo(), lang)), elem_id="zb-brand")
@@ -63,9 +64,11 @@ def build(shared: Shared, lang: Language, base: str = "") -> gr.Blocks:
 def _wire_page(desk: Desk, page: gr.Blocks, setup: train.SetUp, live: live_panel.LivePanel) -> None:
     """What concerns the whole page: opening it, leaving it, going from one tab to another."""
 
-    def open_page(*given: Any) -> Changes:
+    def open_page(request: gr.Request, *given: Any) -> Changes:
         """What follows from the form, and the header."""
-        return {**setup.look(*given), desk.chips: desk.header("")}
+        run_id = request.query_params.get("run") or ""
+        there = run_id if run_id and desk.plan_of(run_id) is not None else ""
+        return {**setup.look(*given), desk.chips: desk.header(there)}
 
     def open_run(request: gr.Request) -> Changes:
         """The run that the address names; raises `NotFound` where there is none of that name."""
@@ -77,7 +80,7 @@ def _wire_page(desk: Desk, page: gr.Blocks, setup: train.SetUp, live: live_panel
 
     def use_settings(run_id: str) -> Changes:
         """The open run's spec in the form."""
-        spec = preview.spec_of(desk.shared.snapshot(run_id).plan)
+        spec = preview.spec_of(desk.plan_of(run_id))
         if spec is None:
             raise ZeroBoardError("error.run-unreadable", run=run_id)
         return {**setup.fill(spec), desk.faces: gr.update(selected="setup")}

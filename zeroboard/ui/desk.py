@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import gradio as gr
 
+from zeroboard.contract.plan import Plan
+from zeroboard.errors import BrokenFile, NotFound
 from zeroboard.messages import Language, say
 from zeroboard.paths import Paths
 from zeroboard.ui.shared import Shared
@@ -40,6 +42,13 @@ class Desk:
 
     def say(self, key: str, **params: object) -> str:
         return say(key, self.lang, **params)
+
+    def plan_of(self, run_id: str) -> Plan | None:
+        """The plan in a run's folder; None where that is broken, or gone: one never started goes after a day."""
+        try:
+            return self.shared.snapshot(run_id).plan
+        except (NotFound, BrokenFile):
+            return None
 
     def header(self, run_id: str) -> str:
         """The header's right half as it stands now."""

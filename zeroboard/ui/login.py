@@ -15,12 +15,13 @@ from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from markupsafe import Markup
 from starlette.requests import HTTPConnection
 
 from zeroboard.errors import UsageError
 from zeroboard.messages import Language, say
 from zeroboard.ui.guard import App, Receive, Scope, Send
-from zeroboard.ui.views.markup import Markup, tag
+from zeroboard.ui.views.markup import tag
 
 COOKIE = "zeroboard-session"
 LASTS = 7 * 24 * 3600

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
+import time
 import traceback
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,6 +26,10 @@ from zeroboard.paths import Paths
 from zeroboard.ui.views.markup import join, problem_list, tag
 
 LOG = logging.getLogger("zeroboard.ui")
+
+AGAIN = 60.0
+"""Seconds after which the same error is written again: a timer would write it each second."""
+_TOLD: dict[str, float] = {}
 
 Changes = Mapping[Any, Any]
 """Component → its new value (or `gr.update(…)`)."""
@@ -128,7 +133,9 @@ def sentence(error: Exception, where: str, lang: Language) -> str:
     trace = traceback.extract_tb(error.__traceback__)
     last = f"{trace[-1].filename}:{trace[-1].lineno}" if trace else ""
     number = f"{zlib.crc32(f'{where} {type(error).__name__} {last}'.encode()):08x}"
-    LOG.error("%s in %s", number, where, exc_info=error)
+    if time.monotonic() - _TOLD.get(number, -AGAIN) >= AGAIN:
+        _TOLD[number] = time.monotonic()
+        LOG.error("%s in %s", number, where, exc_info=error)
     return notice(say("ui.error.unexpected", lang, id=number), "error", lang)
 
 

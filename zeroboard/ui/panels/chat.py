@@ -143,7 +143,7 @@ def wire(desk: Desk, panel: ChatPanel, outputs: Any) -> None:
         }
         chat = chats.get(_owner(request), str(output.folder), output.base)
         yield {panel.status: _status(desk, "answering")}
-        messages = tuple(Message(role=role, content=words) for role, words in said)  # type: ignore[arg-type]
+        messages = tuple(Message(role=role, content=words) for role, words in said)
         told = ""
         for line in chat.ask(messages, compare=bool(compare), max_new_tokens=most, temperature=heat):
             if isinstance(line, ChatToken):

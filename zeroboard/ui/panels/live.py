@@ -128,7 +128,7 @@ def look(desk: Desk, panel: LivePanel, run_id: str, seen: Seen, log_name: str | 
                 gr.update(visible=alive and shown.state.stop is None),
                 alive and shown.state.stop is None,
             )
-            ended = not alive and shown.state.state != "planned"
+            ended = not alive
             put(panel.again, "again", gr.update(visible=ended), ended)
             came = shown.report is not None
             put(panel.to_export, "to-export", gr.update(visible=came), came)

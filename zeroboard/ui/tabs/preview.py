@@ -42,7 +42,7 @@ class PreviewTab:
         """A sentence where the form is another than the one that was written; else nothing."""
         if written is None or written.stamp == form.stamp(spec):
             return ""
-        before = spec_of(self.desk.shared.snapshot(written.run_id).plan)
+        before = spec_of(self.desk.plan_of(written.run_id))
         differs = changed(before, spec, self.desk.lang) if before is not None else []
         return html(view.stale(self.desk.lang, differs))
 

@@ -15,7 +15,7 @@ from zeroboard.contract.spec import RunSpec
 from zeroboard.errors import Refused, UsageError, ZeroBoardError
 from zeroboard.services import prepare, runs
 from zeroboard.ui import form
-from zeroboard.ui.controls import control
+from zeroboard.ui.controls import STAGE, control
 from zeroboard.ui.desk import Desk, Written
 from zeroboard.ui.form import CARDS
 from zeroboard.ui.panels import form as form_panel
@@ -109,7 +109,7 @@ def wire(desk: Desk, parts: tuple[Any, ...], preview_tab: PreviewTab) -> SetUp:
         """The folder of this very form: the one that is there already, or a new one."""
         stamp = form.stamp(spec)
         if written is not None and written.stamp == stamp and not written.started:
-            plan = desk.shared.snapshot(written.run_id).plan
+            plan = desk.plan_of(written.run_id)
             if plan is not None:
                 return written, plan
         plan = prepare.prepare(desk.paths, spec)
@@ -140,7 +140,7 @@ def wire(desk: Desk, parts: tuple[Any, ...], preview_tab: PreviewTab) -> SetUp:
         filled = form.from_spec(spec)
         changes: dict[Any, Any] = {c: filled[key] for key, c in zip(keys, widgets, strict=True)}
         changes[panel.stage_one] = spec.zero.stage == "1"
-        stage = panel.controls[form_panel.STAGE]
+        stage = panel.controls[STAGE]
         choices = form_panel.stages(form_panel.stage_widget(), spec.zero.stage == "1", desk.lang)
         changes[stage] = gr.update(choices=choices, value=spec.zero.stage)
         return changes
@@ -153,7 +153,7 @@ def wire(desk: Desk, parts: tuple[Any, ...], preview_tab: PreviewTab) -> SetUp:
     def offer_stage_one(offered: bool, stage: str) -> Changes:
         choices = form_panel.stages(form_panel.stage_widget(), offered, desk.lang)
         value = "2" if stage == "1" and not offered else stage
-        return {panel.controls[form_panel.STAGE]: gr.update(choices=choices, value=value)}
+        return {panel.controls[STAGE]: gr.update(choices=choices, value=value)}
 
     desk.wire.on(
         [c.change for c in widgets], look, inputs=inputs, outputs=follows, quiet=True, trigger_mode="always_last"
@@ -174,7 +174,7 @@ def wire(desk: Desk, parts: tuple[Any, ...], preview_tab: PreviewTab) -> SetUp:
     desk.wire.on(
         panel.stage_one.input,
         offer_stage_one,
-        inputs=[panel.stage_one, panel.controls[form_panel.STAGE]],
-        outputs=[panel.controls[form_panel.STAGE]],
+        inputs=[panel.stage_one, panel.controls[STAGE]],
+        outputs=[panel.controls[STAGE]],
     )
     return SetUp(fill=fill, inputs=inputs, outputs=[*widgets, panel.stage_one, *follows], look=look)
