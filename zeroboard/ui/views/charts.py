@@ -9,8 +9,8 @@ from markupsafe import Markup
 
 from zeroboard.ui.views.markup import join, tag
 
-WIDTH, HEIGHT = 560, 210
-LEFT, RIGHT, TOP, BOTTOM = 52, 12, 10, 34
+WIDTH, HEIGHT = 560, 218
+LEFT, RIGHT, TOP, BOTTOM = 52, 12, 10, 42
 MOST = 300
 """Points that are drawn; more are thinned so that peaks stay."""
 
