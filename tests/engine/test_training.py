@@ -15,6 +15,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tests.engine.launch import events, logs, plan_run, start
+from tests.tiny import tiny_model
 from zeroboard.contract.events import EndEvent, ErrorEvent, ProofEvent, RankEvent, SaveEvent, StepEvent, TrainEvent
 from zeroboard.contract.plan import Plan
 from zeroboard.contract.requests import StopRequest
@@ -137,8 +138,6 @@ def test_sharding_does_not_change_the_training(tmp_path: Path, tiny_model_folder
 
 
 def test_tied_weights_checkpointed_activations_and_a_constant_rate(tmp_path: Path, tiny_data_file: Path) -> None:
-    from tests.tiny import tiny_model
-
     base = tiny_model(tmp_path / "tied", tied=True, template=None)
     spec = spec_for(
         base, tiny_data_file, kind="full", stage="3", schedule="constant", activation_checkpointing=True, log_every=2

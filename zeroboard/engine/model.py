@@ -124,7 +124,7 @@ def _save_whole(
 ) -> None:
     if isinstance(model, PeftModel):
         # "auto" would look the base up to see whether its vocabulary grew; it never does here
-        model.save_pretrained(folder, state_dict=state, save_embedding_layers=False)
+        model.save_pretrained(str(folder), state_dict=state, save_embedding_layers=False)
         return
     full = cast(PreTrainedModel, model)
     full.config.use_cache = True  # off while training only
