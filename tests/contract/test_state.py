@@ -57,6 +57,6 @@ def test_a_state_comes_back_from_its_json() -> None:
         method="lora",
         ranks=2,
         devices=("cpu",),
-        files_hash="h",
+        plan_hash="h",
     )
     assert RunState.model_validate_json(state.model_dump_json()) == state

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes import make_run
-from zeroboard.contract.plan import plan_json
+from zeroboard.contract.plan import hash_plan, plan_json
 from zeroboard.errors import BrokenFile, NotFound
 from zeroboard.files import read_json, to_json, write_atomic
 from zeroboard.paths import RUN_ID, Paths
@@ -38,7 +38,7 @@ def test_a_folder_holds_what_the_plan_says_to_the_byte(tmp_path: Path) -> None:
         assert (run.folder / name).read_text() == content
     assert read_json(run.plan) == plan_json(plan) and read_json(run.plan)["batch"]["global"] == 4
     state = registry.read_state(run)
-    assert (state.state, state.devices, state.ranks, state.files_hash) == ("planned", ("cpu",), 2, plan.files_hash)
+    assert (state.state, state.devices, state.ranks, state.plan_hash) == ("planned", ("cpu",), 2, hash_plan(plan))
     assert [p.name for p in run.folder.parent.iterdir()] == [run.id]
 
 

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.fakes import QUICK, make_run, popen
 from zeroboard.contract.events import StateEvent
+from zeroboard.contract.plan import hash_plan, plan_json
 from zeroboard.contract.requests import StopRequest
 from zeroboard.contract.state import RunState
-from zeroboard.files import append_line, to_json, write_atomic
+from zeroboard.errors import NotFound
+from zeroboard.files import append_line, read_json, to_json, write_atomic
 from zeroboard.paths import Paths, RunPaths
 from zeroboard.runs.follow import Follower
 from zeroboard.runs.locks import device_lock, holders
 from zeroboard.runs.processes import kill_marked, marked
-from zeroboard.runs.registry import read_state
+from zeroboard.runs.registry import drop_planned, read_plan, read_state
 from zeroboard.runs.snapshot import SnapshotReader
 from zeroboard.runs.supervisor import TAKEN, supervise
 
@@ -107,6 +109,24 @@ def test_a_file_that_was_changed_since_the_preview_is_refused(paths: Paths) -> N
     assert not run.launcher_log.exists()
 
 
+@pytest.mark.parametrize(("key", "value"), [("argv", ["/bin/true"]), ("env", {"EVIL": "1"}), ("scrubbed", [])])
+def test_a_plan_that_was_changed_since_the_preview_is_refused(paths: Paths, key: str, value: object) -> None:
+    run = make_run(paths)
+    write_atomic(run.plan, to_json({**read_json(run.plan), key: value}))
+    state = live(run)
+    assert state.state == "failed" and state.problem is not None
+    assert state.problem.code == "plan-changed" and state.problem.params["file"] == "plan.json"
+    assert not run.launcher_log.exists()
+
+
+def test_a_run_that_was_removed_is_not_made_again_by_its_supervisor(paths: Paths) -> None:
+    run = make_run(paths)
+    assert drop_planned(run)
+    with pytest.raises(NotFound):
+        supervise(run, popen=popen, timing=QUICK)
+    assert not run.folder.exists()
+
+
 def test_the_exception_of_the_rank_that_failed_first_is_the_reason(paths: Paths) -> None:
     run = make_run(paths, "--fail-at", "2")
     state = live(run)
@@ -128,9 +148,11 @@ def test_ranks_that_leave_without_a_word_have_not_trained(paths: Paths) -> None:
 
 def test_a_launcher_that_cannot_be_started_fails_the_run(paths: Paths) -> None:
     run = make_run(paths)
-    value = json.loads(run.plan.read_text())
-    value["argv"][0] = "/nowhere/python"
-    write_atomic(run.plan, json.dumps(value))
+    plan = read_plan(run)
+    plan = plan.model_copy(update={"argv": ("/nowhere/python", *plan.argv[1:])})
+    write_atomic(run.plan, to_json(plan_json(plan)))
+    known = read_state(run).model_copy(update={"plan_hash": hash_plan(plan)})
+    write_atomic(run.state, to_json(known.model_dump(mode="json")))
     state = live(run)
     assert state.state == "failed" and state.problem is not None
     assert state.problem.says == "run.failed.launch" and "/nowhere/python" in str(state.problem.params)
@@ -165,6 +187,16 @@ def test_a_stop_that_discards_leaves_no_weights(paths: Paths) -> None:
     state = live(run)
     assert state.state == "stopped" and state.stop == "discard"
     assert not run.model.exists() and not run.checkpoints.exists()
+
+
+@pytest.mark.parametrize("discard", [False, True])
+def test_ranks_that_stop_between_two_looks_of_the_supervisor_have_stopped(paths: Paths, discard: bool) -> None:
+    run = make_run(paths, "--steps", "1000")
+    when(lambda: run.events.exists() and '"kind":"step"' in run.events.read_text(), lambda: stop(run, discard=discard))
+    assert supervise(run, popen=popen, timing=replace(QUICK, tick=3.0)) == 0
+    state = read_state(run)
+    assert state.state == "stopped" and state.stop == ("discard" if discard else "save") and state.problem is None
+    assert run.model.exists() is not discard
 
 
 def test_before_training_began_a_stop_ends_it_at_once(paths: Paths) -> None:

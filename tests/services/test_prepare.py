@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from zeroboard.contract.plan import hash_files, plan_json
+from zeroboard.contract.plan import hash_files, hash_plan, plan_json
 from zeroboard.errors import NotFound, Refused
 from zeroboard.files import read_json
 from zeroboard.paths import Paths
-from zeroboard.runs.registry import list_runs, read_state
+from zeroboard.runs.registry import list_runs, read_plan, read_state
 from zeroboard.services import prepare
 
 
@@ -41,7 +41,8 @@ def test_a_preview_writes_nothing_and_the_folder_holds_what_it_showed(tmp_path: 
     for name, content in written.files.items():
         assert (run.folder / name).read_bytes() == content.encode()
     assert read_json(run.plan) == plan_json(written)
-    assert written.files_hash == shown.files_hash == hash_files(dict(shown.files)) == read_state(run).files_hash
+    assert written.files_hash == shown.files_hash == hash_files(dict(shown.files))
+    assert read_state(run).plan_hash == hash_plan(read_plan(run)) == hash_plan(written)
     assert [w.replace(written.run_id, "<run>") for w in written.argv] == list(shown.argv)
 
 

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from zeroboard.contract.base import Record
 from zeroboard.contract.problems import Problem, errors
 from zeroboard.contract.spec import MethodKind, Offload, Schedule, Stage
-from zeroboard.files import sha256_text
+from zeroboard.files import sha256_text, to_json
 
 Device = Literal["cpu", "cuda"]
 Backend = Literal["gloo", "nccl"]
@@ -156,6 +156,8 @@ class Plan(Record):
     tokens: TokenFacts | None = None
     promise: Promise | None = None
     """None where the model's shapes are not known yet."""
+    disk_bytes: int | None = None
+    """Bytes that the run will write; None where the model's shapes are not known yet."""
     decisions: tuple[Decision, ...] = ()
     problems: tuple[Problem, ...] = ()
 
@@ -167,6 +169,11 @@ class Plan(Record):
 def hash_files(files: dict[str, str]) -> str:
     """One hash for a set of files: of the sorted list of (name, hash of content)."""
     return sha256_text(json.dumps(sorted((name, sha256_text(content)) for name, content in files.items())))
+
+
+def hash_plan(plan: Plan) -> str:
+    """One hash for the whole plan as it is written: command, environment, files and all that was resolved."""
+    return sha256_text(to_json(plan_json(plan)))
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:

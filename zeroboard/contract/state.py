@@ -88,5 +88,5 @@ class RunState(Record):
     step: int = 0
     steps: int | None = None
     loss: float | None = None
-    files_hash: str
-    """Of the plan that was started."""
+    plan_hash: str
+    """Of the plan as it was previewed; Start runs no other one."""

@@ -20,6 +20,9 @@ def conclude(context: Context, watch: Watch) -> None:
     """Move the run to its end, now that the launcher is gone. Raises `Failed`."""
     life = context.life
     end, code = watch.end, life.state.exit_code
+    if end is not None and end.reason != "completed" and life.state.state in ("running", "saving"):
+        # the ranks saw the request, and were gone, before the supervisor looked for it
+        life.go("stopping", stop="discard" if end.reason == "discarded" else "save")
     if life.state.stop == "discard" or (end is not None and end.reason == "discarded"):
         discard(context)
         life.go("stopped", phase=None, phase_done=None)

@@ -44,8 +44,10 @@ class Lock:
     handle: int | None = None
 
     def take(self, run_id: str) -> bool:
-        """Take it for a run; False where somebody else holds it. Never waits longer than `PATIENCE`."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        """Take it for a run; False where somebody else holds it. Never waits longer than `PATIENCE`.
+
+        Raises `FileNotFoundError` where the lock's folder is gone.
+        """
         handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         until = time.monotonic() + PATIENCE
         while not _try(handle, fcntl.LOCK_EX):
@@ -73,12 +75,13 @@ class Lock:
 
 
 def run_lock(folder_lock: Path) -> Lock:
-    """The lock of a run's folder (`RunPaths.lock`)."""
+    """The lock of a run's folder (`RunPaths.lock`), which it never makes: a run that was removed stays removed."""
     return Lock(folder_lock, "run")
 
 
 def device_lock(paths: Paths, device: str) -> Lock:
     """The lock of a device: a GPU's UUID, or `cpu`."""
+    paths.locks.mkdir(parents=True, exist_ok=True)
     safe = re.sub(r"[^A-Za-z0-9._-]", "_", device)
     return Lock(paths.locks / f"{safe}.lock", device)
 

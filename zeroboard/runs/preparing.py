@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from zeroboard.catalogue import bundled_model
-from zeroboard.contract.plan import Resolved, TokenFacts, hash_files
+from zeroboard.contract.plan import Resolved, TokenFacts, hash_plan
 from zeroboard.contract.problems import Problem
 from zeroboard.contract.requests import ConvertRequest, TokeniseRequest
 from zeroboard.planning.specs import read_spec
@@ -31,17 +31,16 @@ def prepare(context: Context) -> None:
 
 
 def check_files(context: Context) -> None:
-    """Start runs what Preview showed: raises `Failed` where a file is another one than the plan's."""
-    found = {}
-    for name in context.plan.files:
-        try:
-            found[name] = (context.run.folder / name).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
-            raise Failed(_changed(name)) from None
-        if found[name] != context.plan.files[name]:
-            raise Failed(_changed(name))
-    if not hash_files(found) == context.plan.files_hash == context.life.state.files_hash:
+    """Start runs what Preview showed: raises `Failed` where the plan, or a file of it, is another one by now."""
+    if hash_plan(context.plan) != context.life.state.plan_hash:
         raise Failed(_changed("plan.json"))
+    for name, content in context.plan.files.items():
+        try:
+            found = (context.run.folder / name).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise Failed(_changed(name)) from error
+        if found != content:
+            raise Failed(_changed(name))
 
 
 def convert(context: Context, resolved: Resolved) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from zeroboard.contract.plan import Plan, plan_json
+from zeroboard.contract.plan import Plan, hash_plan, plan_json
 from zeroboard.contract.problems import Problem
 from zeroboard.contract.spec import RunSpec
 from zeroboard.contract.state import LIVE, RunState
@@ -85,7 +85,7 @@ def fill(run: RunPaths, run_id: str, spec: RunSpec, plan: Plan) -> None:
         ranks=plan.batch.gpus,
         devices=gpus or ("cpu",),
         steps=plan.resolved.steps if plan.resolved is not None else None,
-        files_hash=plan.files_hash,
+        plan_hash=hash_plan(plan),
     )
     write_atomic(run.state, to_json(state.model_dump(mode="json")))
 
@@ -168,9 +168,12 @@ def remove_never_started(paths: Paths, *, now: float | None = None) -> tuple[str
     limit = (time.time() if now is None else now) - NEVER_STARTED
     removed = []
     for left in paths.runs.glob(".*-*"):
-        if left.is_dir() and left.stat().st_mtime < limit:
-            shutil.rmtree(left)
-            removed.append(left.name)
+        try:
+            if left.is_dir() and left.stat().st_mtime < limit:
+                shutil.rmtree(left)
+                removed.append(left.name)
+        except FileNotFoundError:  # somebody else tidies up at this moment
+            continue
     for run in folders(paths):
         try:
             if _never_started(run, limit) and _remove(run, limit):
@@ -193,8 +196,11 @@ def _never_started(run: RunPaths, limit: float) -> bool:
 def _remove(run: RunPaths, limit: float) -> bool:
     """Remove it under its lock, so that a start at this very moment either comes first or finds nothing."""
     lock = run_lock(run.lock)
-    if not lock.take(run.id):
-        return False
+    try:
+        if not lock.take(run.id):
+            return False
+    except FileNotFoundError as error:  # somebody else removed it at this moment
+        raise NotFound("error.run-not-found", run=run.id) from error
     try:
         if not _never_started(run, limit):
             return False
@@ -220,5 +226,5 @@ def _unreadable(run: RunPaths, error: ZeroBoardError) -> RunState:
         method="lora",
         ranks=0,
         devices=(),
-        files_hash="",
+        plan_hash="",
     )

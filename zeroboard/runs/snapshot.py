@@ -45,6 +45,8 @@ class Snapshot:
     plan: Plan | None
     phase: PhaseEvent | None
     """The latest word about a phase."""
+    phase_since: float | None
+    """When that phase was first heard of, in seconds since the epoch."""
     ranks: tuple[RankEvent, ...]
     train: TrainEvent | None
     steps: tuple[StepEvent, ...]
@@ -108,6 +110,7 @@ class SnapshotReader:
             state=state,
             plan=self._plan,
             phase=found.phase,
+            phase_since=found.phase_since,
             ranks=tuple(found.ranks[rank] for rank in sorted(found.ranks)),
             train=found.train,
             steps=steps,
@@ -138,6 +141,7 @@ class _Gathered:
 
     def __init__(self) -> None:
         self.phase: PhaseEvent | None = None
+        self.phase_since: float | None = None
         self.ranks: dict[int, RankEvent] = {}
         self.train: TrainEvent | None = None
         self.steps: list[StepEvent] = []
@@ -152,6 +156,8 @@ class _Gathered:
                 case StepEvent():
                     self.steps.append(event)
                 case PhaseEvent():
+                    if self.phase is None or self.phase.phase != event.phase:
+                        self.phase_since = event.time
                     self.phase = event
                 case RankEvent():
                     self.ranks[event.rank] = event

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from zeroboard.contract.problems import Problem
 from zeroboard.contract.state import ENDED, RunState
+from zeroboard.errors import NotFound
 from zeroboard.files import append_line, write_atomic
 from zeroboard.paths import Paths, RunPaths
 from zeroboard.runs import ending, preparing
@@ -47,9 +48,12 @@ def supervise(
     Raises `NotFound`, `BrokenFile` where the folder is no run.
     """
     lock = run_lock(run.lock)
-    if not lock.take(run.id):
-        log.warning("another supervisor holds %s", run.id)
-        return TAKEN
+    try:
+        if not lock.take(run.id):
+            log.warning("another supervisor holds %s", run.id)
+            return TAKEN
+    except FileNotFoundError as error:  # removed since it was asked for
+        raise NotFound("error.run-not-found", run=run.id) from error
     devices: list[Lock] = []
     try:
         state = read_state(run)
