@@ -19,12 +19,12 @@ from zeroboard.contract.spec import RunSpec
 from zeroboard.files import to_json
 from zeroboard.paths import Paths
 from zeroboard.planning.choices import Devices, choose_devices, choose_dtype, small_choices
-from zeroboard.planning.rules import Facts, check
+from zeroboard.planning.holding import holding, trainable
+from zeroboard.planning.rules import Facts, check, disk_needed
 from zeroboard.planning.specs import spec_yaml
 from zeroboard.planning.steps import steps
 from zeroboard.planning.tokens import tokens_key
-from zeroboard.zero.config import Sizes, bucket, config_name, deepspeed_config, persistence_threshold
-from zeroboard.zero.promise import lora_matrices, lora_parameters, promise, whole_elements
+from zeroboard.zero.config import Sizes, bucket, config_name, deepspeed_config
 
 NO_RUN = "<run>"
 """Stands for the run's id where there is none yet."""
@@ -84,7 +84,7 @@ def make_plan(
     devices = choose_devices(spec, host)
     dtype, chosen = choose_dtype(spec, devices)
     batch = Batch(micro=spec.train.micro_batch, accumulation=spec.train.accumulation, gpus=devices.ranks)
-    trainable = _trainable(spec, model)
+    trained = trainable(spec, model)
     facts = Facts(
         spec=spec,
         host=host,
@@ -93,7 +93,7 @@ def make_plan(
         model=model,
         data=data,
         tokens=tokens,
-        trainable=trainable,
+        trainable=trained,
     )
     known = tuple(problems)
     found = (*known, *_absent(spec, model, data, known), *check(facts))
@@ -107,12 +107,13 @@ def make_plan(
         batch=batch,
         model=model,
         tokens=tokens,
+        disk_bytes=disk_needed(facts),
         decisions=(*devices.decisions, *chosen, *small_choices(spec, model, tokens, count)),
         problems=found,
     )
     if errors(found) or model is None or data is None:
         return plan.model_copy(update={"files_hash": hash_files(plan.files)})
-    work = _Work(spec=spec, devices=devices, dtype=dtype, batch=batch, model=model, data=data, trainable=trainable)
+    work = _Work(spec=spec, devices=devices, dtype=dtype, batch=batch, model=model, data=data, trainable=trained)
     return _complete(plan, work, count, python)
 
 
@@ -183,15 +184,6 @@ def _absent(
     return found
 
 
-def _trainable(spec: RunSpec, model: ModelFacts | None) -> int | None:
-    """Elements that are trained; None where the model's shapes are not known."""
-    if model is None or model.parameters is None:
-        return None
-    if spec.method.kind == "full":
-        return model.parameters
-    return lora_parameters(model.linear_shapes, spec.method.rank, spec.method.targets) if model.linear_shapes else None
-
-
 def _steps(spec: RunSpec, tokens: TokenFacts | None, ranks: int) -> int | None:
     train = spec.train
     if tokens is None:
@@ -242,20 +234,14 @@ def _bucket_choice(work: _Work) -> tuple[Decision, ...]:
 
 
 def _promise(work: _Work) -> Promise | None:
-    if work.trainable is None or work.model.parameters is None:
-        return None
-    method, lora = work.spec.method, work.spec.method.kind == "lora"
-    small = list(work.model.tensor_sizes.items())
-    if lora:
-        small += [(size, 1) for size in lora_matrices(work.model.linear_shapes, method.rank, method.targets)]
-    return promise(
-        stage=work.spec.zero.stage,
-        offload=work.spec.zero.offload,
+    zero = work.spec.zero
+    return holding(
+        work.spec,
+        work.model,
         ranks=work.devices.ranks,
-        frozen_parameters=work.model.parameters if lora else 0,
-        trainable_parameters=work.trainable,
         dtype=work.dtype,
-        whole_parameters=whole_elements(small, persistence_threshold(work.model.hidden)),
+        stage=zero.stage,
+        offload=zero.offload,
     )
 
 

@@ -45,6 +45,12 @@ def path(paths: Paths, run_id: str, name: str) -> Path:
     return paths.run(run_id).logs / f"{name.replace(' ', '_')}.log"
 
 
+def stamp(paths: Paths, run_id: str, name: str) -> tuple[int, int]:
+    """Size and time of change of a log, so that only one that grew is read again; raises `NotFound`."""
+    facts = path(paths, run_id, name).stat()
+    return facts.st_size, facts.st_mtime_ns
+
+
 def tail(paths: Paths, run_id: str, name: str, lines: int = 500) -> LogTail:
     """The last lines of a log, as plain text; the file itself is never read whole."""
     with path(paths, run_id, name).open("rb") as stream:

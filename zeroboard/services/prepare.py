@@ -12,14 +12,15 @@ from pydantic import ValidationError
 
 from zeroboard.catalogue import DATASETS, DEMO_SPEC, MODELS
 from zeroboard.contract.host import HostFacts
-from zeroboard.contract.plan import ModelFacts, Plan, TokenFacts
+from zeroboard.contract.plan import ModelFacts, Plan, Promise, TokenFacts
 from zeroboard.contract.problems import Problem, errors
 from zeroboard.contract.reports import DataReport
-from zeroboard.contract.spec import RunSpec
+from zeroboard.contract.spec import RunSpec, Stage
 from zeroboard.data.judge import judge
 from zeroboard.errors import NotFound, Refused
 from zeroboard.paths import Paths
 from zeroboard.planning import specs
+from zeroboard.planning.holding import every_stage
 from zeroboard.planning.models import read_model
 from zeroboard.planning.planner import make_plan
 from zeroboard.planning.tokens import tokens_key
@@ -30,12 +31,16 @@ DEMO = "demo"
 """The word that stands for the bundled spec."""
 
 
+RECENT = 8
+"""How many folders of earlier runs are offered as models."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
     """What can be chosen by name."""
 
     models: tuple[str, ...]
-    """Bundled models, then folders that lie in `cache/models/`."""
+    """Bundled models, then folders that lie in `cache/models/`, then those that runs used lately."""
     datasets: tuple[str, ...]
 
 
@@ -71,11 +76,11 @@ def choices(paths: Paths) -> Choices:
     """The models and data sets that have a name here."""
     bundled = [model.name for model in MODELS]
     folders = sorted(p.name for p in paths.models.glob("*") if (p / "config.json").is_file())
+    models = [*bundled, *(str(paths.models / name) for name in folders if name not in bundled)]
+    lately = dict.fromkeys(state.model for state in registry.list_runs(paths))
+    models += [path for path in lately if path not in models and Path(path).is_dir()][:RECENT]
     own = sorted(str(p) for p in paths.data.glob("*.json*"))
-    return Choices(
-        models=(*bundled, *(str(paths.models / name) for name in folders if name not in bundled)),
-        datasets=(*DATASETS, *own),
-    )
+    return Choices(models=tuple(models), datasets=(*DATASETS, *own))
 
 
 def data_file(path_or_name: str) -> Path:
@@ -96,6 +101,11 @@ def judge_data(path_or_name: str) -> DataReport:
 def plan(paths: Paths, spec: RunSpec, *, host: HostFacts | None = None) -> Plan:
     """Everything that Start would do, problems included. Writes nothing."""
     return _plan(_facts(paths, spec, host), spec, paths)
+
+
+def stages(spec: RunSpec, model: ModelFacts, host: HostFacts) -> Mapping[Stage, Promise]:
+    """What each rank would hold at every stage, all else being as asked; empty where the model's shapes are unknown."""
+    return every_stage(spec, model, host)
 
 
 def prepare(paths: Paths, spec: RunSpec) -> Plan:

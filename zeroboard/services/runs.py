@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
+from pathlib import Path
 
 from zeroboard.contract.requests import StopRequest
 from zeroboard.contract.state import ENDED, RunState
@@ -83,6 +84,14 @@ def list_runs(paths: Paths) -> tuple[RunState, ...]:
 def find(paths: Paths, word: str) -> str:
     """The id that a person means: an id, an unambiguous beginning, or `last`. Raises `NotFound`."""
     return registry.find(paths, word).id
+
+
+def plan_file(paths: Paths, run_id: str, name: str) -> Path:
+    """A file that the plan of a run consists of, by its name; raises `NotFound` for any other."""
+    run = paths.run(run_id)
+    if name not in registry.read_plan(run).files:
+        raise NotFound("error.plan-file-not-found", run=run_id, name=name)
+    return run.folder / name
 
 
 def reader(paths: Paths, run_id: str) -> SnapshotReader:
