@@ -14,7 +14,7 @@ import pytest
 
 from tests.engine.results import make_adapter, make_full
 from zeroboard.chat.session import ChatSession, Piece
-from zeroboard.contract.requests import ChatDone, ChatFailed, ChatToken, Message, Progress
+from zeroboard.contract.requests import ChatDone, ChatFailed, ChatPrompt, ChatToken, Message, Progress
 from zeroboard.errors import Busy, EngineFailed, Refused
 
 HELLO = (Message(role="user", content="Explain offload to me."),)
@@ -62,6 +62,7 @@ def test_one_loaded_base_answers_with_and_without_the_adapter(session: ChatSessi
 
 def test_a_stop_ends_a_running_answer_and_the_model_stays(session: ChatSession) -> None:
     pieces = session.ask(HELLO, max_new_tokens=450, temperature=2.0, seed=5)
+    next(pieces)  # the prompt
     first = next(pieces)
     session.stop()
     rest = list(pieces)
@@ -75,8 +76,30 @@ def test_a_listener_who_leaves_stops_the_answer(session: ChatSession) -> None:
     next(pieces)
     pieces.close()  # type: ignore[attr-defined]
     after = list(session.ask(HELLO, max_new_tokens=3))
-    assert {p.id for p in after if isinstance(p, ChatToken | ChatDone)} == {after[-1].id}
+    assert {p.id for p in after} == {after[-1].id}
     assert isinstance(after[-1], ChatDone) and after[-1].tokens <= 3
+
+
+def test_the_prompt_is_told_as_it_was_rendered_with_what_will_end_the_answer(session: ChatSession) -> None:
+    prompt = next(session.ask(HELLO, max_new_tokens=2))
+    assert isinstance(prompt, ChatPrompt) and prompt.tokens > 10
+    assert prompt.text == "<|im_start|>user\nExplain offload to me.<|im_end|>\n<|im_start|>assistant\n"
+    assert prompt.stops == ("<|im_end|>",)
+
+
+def test_raw_text_is_continued_without_a_template(session: ChatSession) -> None:
+    prompt, *rest = session.ask(HELLO, max_new_tokens=4, raw=True)
+    assert isinstance(prompt, ChatPrompt) and prompt.text == "Explain offload to me."
+    assert isinstance(rest[-1], ChatDone)
+    (failed,) = session.ask((Message(role="user", content=""),), raw=True)
+    assert isinstance(failed, ChatFailed) and failed.says == "chat.empty-prompt"
+
+
+def test_the_memory_of_the_process_is_known_as_long_as_it_lives(adapter: Path) -> None:
+    opened = ChatSession.open(adapter)
+    assert opened.memory() > 50 << 20
+    opened.close()
+    assert opened.memory() == 0
 
 
 def test_a_second_question_at_the_same_time_is_refused(session: ChatSession) -> None:
@@ -89,7 +112,7 @@ def test_a_second_question_at_the_same_time_is_refused(session: ChatSession) -> 
 
 
 def test_a_conversation_that_is_too_long_fails_and_the_model_stays(session: ChatSession) -> None:
-    (failed,) = session.ask((Message(role="user", content="stage " * 2000),))
+    *_, failed = session.ask((Message(role="user", content="stage " * 2000),))
     assert isinstance(failed, ChatFailed) and failed.says == "chat.prompt-too-long"
     assert session.alive
 

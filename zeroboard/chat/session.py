@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+import psutil
 from pydantic import BaseModel, ValidationError
 
 from zeroboard.contract.requests import (
@@ -27,6 +28,7 @@ from zeroboard.contract.requests import (
     ChatDone,
     ChatFailed,
     ChatOpen,
+    ChatPrompt,
     ChatReady,
     ChatStop,
     ChatToken,
@@ -43,7 +45,7 @@ log = logging.getLogger(__name__)
 PATIENCE = 3.0
 """Seconds that the engine has to leave by itself, and again after it was asked to terminate."""
 
-Piece = ChatToken | ChatDone | ChatFailed
+Piece = ChatPrompt | ChatToken | ChatDone | ChatFailed
 
 
 class ChatSession:
@@ -118,8 +120,10 @@ class ChatSession:
         temperature: float = 0.0,
         top_p: float = 1.0,
         seed: int = 0,
+        raw: bool = False,
     ) -> Iterator[Piece]:
-        """The answer, piece by piece: tokens and a `ChatDone` (with `compare` first of the base), or a `ChatFailed`.
+        """The answer, piece by piece: a `ChatPrompt`, tokens and a `ChatDone` (with `compare` first of the base), or a
+        `ChatFailed`.
 
         Leaving the iterator early stops the answer. Raises `Busy` while another question is being answered, and
         `EngineFailed` when the engine ends.
@@ -136,6 +140,7 @@ class ChatSession:
                 temperature=temperature,
                 top_p=top_p,
                 seed=seed,
+                raw=raw,
             )
             self._send(ask)
             finished = False
@@ -143,7 +148,7 @@ class ChatSession:
                 while not finished:
                     said = self._next()
                     # pieces of an answer that nobody waited for may still be in the pipe
-                    if not isinstance(said, ChatToken | ChatDone | ChatFailed) or said.id != ask.id:
+                    if not isinstance(said, ChatPrompt | ChatToken | ChatDone | ChatFailed) or said.id != ask.id:
                         continue
                     finished = isinstance(said, ChatFailed) or (isinstance(said, ChatDone) and said.which == "tuned")
                     yield said
@@ -166,6 +171,13 @@ class ChatSession:
     @property
     def pid(self) -> int:
         return int(self._process.pid)
+
+    def memory(self) -> int:
+        """Bytes of the host's memory that the engine process holds now; 0 when it is gone."""
+        try:
+            return int(psutil.Process(self.pid).memory_info().rss) if self.alive else 0
+        except psutil.NoSuchProcess:
+            return 0
 
     def close(self) -> int:
         """End the engine process for certain and return its exit code: asked, then terminated, then killed.

@@ -77,6 +77,8 @@ class ChatAsk(Record):
     """0: the most likely token each time."""
     top_p: float = 1.0
     seed: int = 0
+    raw: bool = False
+    """Continue the last message's text as it stands, without a template: for models that know no conversation."""
 
 
 class ChatStop(Record):
@@ -118,6 +120,18 @@ class ChatReady(Record):
     template: Literal["model", "chatml"]
 
 
+class ChatPrompt(Record):
+    """What the model is given, said once before its answer."""
+
+    kind: Literal["prompt"] = "prompt"
+    id: str
+    text: str
+    """The conversation as the template renders it."""
+    tokens: int
+    stops: tuple[str, ...]
+    """The tokens that will end the answer, as text."""
+
+
 class ChatToken(Record):
     """A piece of an answer."""
 
@@ -147,6 +161,8 @@ class ChatFailed(Record):
     params: dict[str, Scalar] = {}
 
 
-VerbLine = Annotated[Progress | Answer | ChatReady | ChatToken | ChatDone | ChatFailed, Field(discriminator="kind")]
+VerbLine = Annotated[
+    Progress | Answer | ChatReady | ChatPrompt | ChatToken | ChatDone | ChatFailed, Field(discriminator="kind")
+]
 VERB_LINE: TypeAdapter[VerbLine] = TypeAdapter(VerbLine)
 """Reads a line of a verb's standard output."""

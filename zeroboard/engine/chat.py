@@ -2,7 +2,8 @@
 
 First line in: `ChatOpen`. Out: `Progress` while it loads, then `ChatReady`, or an `Answer` with the problems. After
 that each `ChatAsk` is answered with `ChatToken`s and a `ChatDone` (two with `compare`: base first), or a `ChatFailed`.
-A `ChatStop` ends the answers that were asked for before it.
+Before an answer a `ChatPrompt` tells what the model was given. A `ChatStop` ends the answers that were asked for before
+it.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from zeroboard.contract.requests import (
     ChatDone,
     ChatFailed,
     ChatOpen,
+    ChatPrompt,
     ChatReady,
     ChatStop,
     ChatToken,
@@ -102,12 +104,15 @@ class Questions:
 
 def _answer(channel: Channel, loaded: Loaded, ask: ChatAsk, stopped: Callable[[], bool]) -> None:
     try:
+        ids = prompt_tokens(loaded.tokenizer, ask.messages, raw=ask.raw)
+        stops = stop_tokens(loaded.tokenizer, loaded.model, raw=ask.raw)
+        channel.send(_prompt(loaded, ask, ids, stops))
         if ask.compare:
             if not loaded.adapter and loaded.base_folder is None:
                 raise CannotAsk("chat.nothing-to-compare")
             with loaded.before() as model:
-                _speak(channel, loaded, model, ask, "base", stopped)
-        _speak(channel, loaded, loaded.model, ask, "tuned", stopped)
+                _speak(channel, loaded, model, ask, "base", ids, stops, stopped)
+        _speak(channel, loaded, loaded.model, ask, "tuned", ids, stops, stopped)
     except CannotAsk as error:
         channel.send(ChatFailed(id=ask.id, says=error.says, params=error.params))
     except CannotLoad as error:
@@ -117,12 +122,24 @@ def _answer(channel: Channel, loaded: Loaded, ask: ChatAsk, stopped: Callable[[]
         channel.send(ChatFailed(id=ask.id, says="chat.out-of-memory"))
 
 
+def _prompt(loaded: Loaded, ask: ChatAsk, ids: list[int], stops: frozenset[int]) -> ChatPrompt:
+    names = loaded.tokenizer.convert_ids_to_tokens(sorted(stops))
+    return ChatPrompt(
+        id=ask.id,
+        text=str(loaded.tokenizer.decode(ids, clean_up_tokenization_spaces=False)),
+        tokens=len(ids),
+        stops=tuple(str(name) for name in names),
+    )
+
+
 def _speak(
     channel: Channel,
     loaded: Loaded,
     model: Any,
     ask: ChatAsk,
     which: Literal["base", "tuned"],
+    ids: list[int],
+    stops: frozenset[int],
     stopped: Callable[[], bool],
 ) -> None:
     started = time.monotonic()
@@ -140,8 +157,8 @@ def _speak(
 
     end = generate(
         model,
-        prompt_tokens(loaded.tokenizer, ask.messages),
-        stops=stop_tokens(loaded.tokenizer, model),
+        ids,
+        stops=stops,
         max_new_tokens=ask.max_new_tokens,
         temperature=ask.temperature,
         top_p=ask.top_p,

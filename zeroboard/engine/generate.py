@@ -30,23 +30,30 @@ class CannotAsk(Exception):
         super().__init__(f"{says} {params}")
 
 
-def prompt_tokens(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> list[int]:
-    """The conversation's tokens, with the opening of the assistant's turn. Raises `CannotAsk`."""
+def prompt_tokens(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message], *, raw: bool = False) -> list[int]:
+    """The conversation's tokens, with the opening of the assistant's turn; `raw`: those of the last message's text
+    alone, begun as the tokenizer begins a text. Raises `CannotAsk`."""
+    if raw:
+        text = messages[-1].content if messages else ""
+        return _some(tokenizer(text)["input_ids"] if text else [])
     turns = [Turn(message.role, message.content) for message in messages]
     try:
         text = render(tokenizer, turns, prompt=True)
     except TemplateRefused as error:
         raise CannotAsk("chat.template-refused", why=str(error)[:300]) from error
-    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    return _some(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def _some(ids: Sequence[int]) -> list[int]:
     if not ids:
         raise CannotAsk("chat.empty-prompt")
     return list(ids)
 
 
-def stop_tokens(tokenizer: PreTrainedTokenizerBase, model: Any) -> frozenset[int]:
-    """Tokens that end an answer: the tokenizer's, those of the generation settings, and what the template writes after
-    an answer."""
-    found = set(end_tokens(tokenizer))
+def stop_tokens(tokenizer: PreTrainedTokenizerBase, model: Any, *, raw: bool = False) -> frozenset[int]:
+    """Tokens that end an answer: the tokenizer's, those of the generation settings, and (not with `raw`) what the
+    template writes after an answer."""
+    found = set() if raw else set(end_tokens(tokenizer))
     known: Any
     for known in (tokenizer.eos_token_id, getattr(model.generation_config, "eos_token_id", None)):
         found.update(int(token) for token in (known if isinstance(known, list) else [known]) if token is not None)

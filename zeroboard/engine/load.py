@@ -202,9 +202,8 @@ def choose_place(folder: Folder) -> tuple[str, torch.dtype]:
     for dtype in dict.fromkeys((torch.float32, stored)):
         if elements * dtype.itemsize <= room:
             return "cpu", dtype
-    raise CannotLoad(
-        "host-memory", "load.no-memory", damaged=False, needed=elements * stored.itemsize, available=max(room, 0)
-    )
+    needed, free = (f"{size / 2**30:,.1f} GiB" for size in (elements * stored.itemsize, max(room, 0)))
+    raise CannotLoad("host-memory", "load.no-memory", damaged=False, needed=needed, available=free)
 
 
 def available_memory() -> int:

@@ -1,32 +1,66 @@
-"""What came out of the runs: verify it, talk to it."""
+"""What came out of the runs, and folders from elsewhere: verify them, talk to them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+from pydantic import JsonValue, ValidationError
+
 from zeroboard.chat.session import ChatSession
+from zeroboard.checkpoints.inspect import inspect
 from zeroboard.checkpoints.verify import verify_files
 from zeroboard.contract.reports import Kind, Verdict, VerifyReport, overall
 from zeroboard.contract.requests import Progress, VerifyRequest
-from zeroboard.errors import NotFound, Refused, ZeroBoardError
-from zeroboard.paths import RUN_ID, Paths
+from zeroboard.contract.state import LIVE, RunState
+from zeroboard.errors import Busy, NotFound, Refused, ZeroBoardError
+from zeroboard.files import to_json, write_atomic
+from zeroboard.paths import RUN_ID, Paths, RunPaths
 from zeroboard.runs import registry, snapshot, verbs
+
+CHECKPOINT = re.compile(r"checkpoint-(\d+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """The result of a run."""
+    """Something that came out: the result of a run, one of its checkpoints, or a folder that a person named."""
 
-    run_id: str
+    id: str
+    """`RUN`, `RUN/checkpoint-N`, or the folder's absolute path."""
+    run_id: str | None
+    """None for a folder that a person named."""
     name: str
+    """Of the run; of the folder."""
+    created: float | None
+    """When the run was; None for a folder that a person named."""
+    step: int | None
+    """Of a checkpoint."""
     folder: Path
     base: Path | None
     """The model that was trained."""
-    kind: Kind | None
-    """None: not verified."""
+    kind: Kind
+    """As its report says, else by its files' names."""
     verdict: Verdict | None
+    """None: not verified."""
+    facts: Mapping[str, JsonValue]
+    """What is known of it: by its report, else by its files' names and headers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Freed:
+    """What ending an engine process gave back. Bytes."""
+
+    pid: int
+    gone: bool
+    """No process of that number is left."""
+    held: int
+    """Of the host's memory, by the process, before."""
+    free_before: int
+    """Of the host's memory, on the whole machine."""
+    free_after: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,24 +72,89 @@ class Place:
 
 
 def outputs(paths: Paths) -> tuple[Output, ...]:
-    """The result of every run that has one, newest first."""
+    """What came out of every run, newest run first: its result, then its checkpoints, newest first."""
     found = []
     for state in registry.list_runs(paths):
         run = paths.run(state.id)
-        if not (run.model.is_dir() and any(run.model.iterdir())):
-            continue
-        report = snapshot.read_report(run)
-        found.append(
-            Output(
-                run_id=state.id,
-                name=state.name,
-                folder=run.model,
-                base=_base(paths, state.id),
-                kind=report.kind if report is not None else None,
-                verdict=report.verdict if report is not None else None,
-            )
-        )
+        base = _base(paths, state.id)
+        if run.model.is_dir() and any(run.model.iterdir()):
+            found.append(_output(state, run, run.model, None, base))
+        for step in _checkpoints(run):
+            found.append(_output(state, run, run.checkpoints / f"checkpoint-{step}", step, base))
     return tuple(found)
+
+
+def output(paths: Paths, name: str) -> Output:
+    """The one with that id; a folder only if it is there. Raises `NotFound`."""
+    if name.startswith("/"):
+        return foreign(name)
+    run_id, _, checkpoint = name.partition("/")
+    run = paths.run(run_id)
+    step = CHECKPOINT.fullmatch(checkpoint)
+    folder = run.checkpoints / checkpoint if step else run.model
+    if (checkpoint and not step) or not folder.is_dir():
+        raise NotFound("error.no-result", run=name)
+    state = registry.read_state(run)
+    return _output(state, run, folder, int(step[1]) if step else None, _base(paths, run_id))
+
+
+def foreign(path: str, base: str | None = None) -> Output:
+    """A folder (or a safetensors file) from elsewhere, by its path. It is read, and never written to.
+
+    Raises `NotFound` where there is nothing, also where the base that is named is not there.
+    """
+    folder = _there(path)
+    found = inspect(folder)
+    return Output(
+        id=str(folder),
+        run_id=None,
+        name=folder.name or str(folder),
+        created=None,
+        step=None,
+        folder=folder,
+        base=_there(base) if base else None,
+        kind=found.kind,
+        verdict=None,
+        facts=found.facts,
+    )
+
+
+def report_file(paths: Paths, found: Output) -> Path | None:
+    """Where the report of an output is kept; None for a folder that a person named."""
+    if found.run_id is None:
+        return None
+    run = paths.run(found.run_id)
+    return run.verify_report if found.step is None else run.reports / f"verify-checkpoint-{found.step}.json"
+
+
+def read_report(paths: Paths, found: Output) -> VerifyReport | None:
+    """The report that is kept; None where there is none."""
+    file = report_file(paths, found)
+    return _read_report(file) if file is not None else None
+
+
+def verify_output(
+    paths: Paths, found: Output, *, on_progress: Callable[[Progress], None] | None = None
+) -> VerifyReport:
+    """Verify with a reload, and keep the report in the run's folder.
+
+    Raises `Busy` for the result of a run that is still at work on it, and what `verify` raises.
+    """
+    if found.run_id is not None and found.step is None:
+        state = registry.read_state(paths.run(found.run_id))
+        if state.state in LIVE:
+            raise Busy("error.result-unfinished", run=found.run_id)
+    report = verify(found.folder, base=found.base, load=True, on_progress=on_progress)
+    file = report_file(paths, found)
+    if file is not None:
+        write_atomic(file, to_json(report.model_dump(mode="json")))
+    return report
+
+
+def verdict(paths: Paths, run_id: str) -> Verdict | None:
+    """What the verification of a run's result said; None where it was not verified."""
+    report = snapshot.read_report(paths.run(run_id))
+    return report.verdict if report is not None else None
 
 
 def place(paths: Paths, word: str) -> Place:
@@ -98,11 +197,77 @@ def verify(
     return VerifyReport.model_validate(answer.value)
 
 
-def open_chat(path: Path, base: Path | None = None) -> ChatSession:
-    """Hold a model to talk to; the process lives until the session is closed. Raises `NotFound`, `EngineFailed`."""
+def open_chat(
+    path: Path,
+    base: Path | None = None,
+    *,
+    on_progress: Callable[[Progress], None] | None = None,
+    log_to: Path | None = None,
+) -> ChatSession:
+    """Hold a model to talk to; the process lives until the session is closed.
+
+    Raises `NotFound`, `Refused` where it cannot be loaded (also where it does not fit), `EngineFailed`.
+    """
     if not path.exists():
         raise NotFound("error.path-not-found", path=str(path))
-    return ChatSession.open(path, base=base)
+    return ChatSession.open(path, base=base, on_progress=on_progress, log_to=log_to)
+
+
+def unload(session: ChatSession) -> Freed:
+    """End the engine process of a session and measure what that gave back."""
+    pid, held, before = session.pid, session.memory(), int(psutil.virtual_memory().available)
+    session.close()
+    return Freed(
+        pid=pid,
+        gone=not session.alive and not psutil.pid_exists(pid),
+        held=held,
+        free_before=before,
+        free_after=int(psutil.virtual_memory().available),
+    )
+
+
+def _output(state: RunState, run: RunPaths, folder: Path, step: int | None, base: Path | None) -> Output:
+    file = run.verify_report if step is None else run.reports / f"verify-checkpoint-{step}.json"
+    report = _read_report(file)
+    found = report if report is not None else inspect(folder)
+    return Output(
+        id=state.id if step is None else f"{state.id}/{folder.name}",
+        run_id=state.id,
+        name=state.name,
+        created=state.created,
+        step=step,
+        folder=folder,
+        base=base,
+        kind=found.kind,
+        verdict=report.verdict if report is not None else None,
+        facts=found.facts,
+    )
+
+
+def _checkpoints(run: RunPaths) -> list[int]:
+    """Steps of the checkpoints that are there, newest first."""
+    if not run.checkpoints.is_dir():
+        return []
+    names = (CHECKPOINT.fullmatch(entry.name) for entry in run.checkpoints.iterdir() if entry.is_dir())
+    return sorted((int(name[1]) for name in names if name), reverse=True)
+
+
+def _read_report(file: Path) -> VerifyReport | None:
+    """None where there is none, or none that this version can read."""
+    try:
+        return VerifyReport.model_validate_json(file.read_bytes())
+    except (FileNotFoundError, ValidationError):
+        return None
+
+
+def _there(path: str) -> Path:
+    try:
+        found = Path(path.strip()).expanduser().absolute()
+        if path.strip() and found.exists():
+            return found
+    except (OSError, ValueError, RuntimeError) as error:  # a name that cannot be a path, or somebody's home
+        raise NotFound("error.path-not-found", path=path) from error
+    raise NotFound("error.path-not-found", path=path)
 
 
 def _base(paths: Paths, run_id: str) -> Path | None:
