@@ -5,13 +5,24 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 import threading
 from pathlib import Path
 
 import pytest
 
 from zeroboard.errors import BrokenFile
-from zeroboard.files import append_line, read_json, read_lines, sha256_file, sha256_text, to_json, write_atomic
+from zeroboard.files import (
+    append_line,
+    place,
+    read_json,
+    read_lines,
+    sha256_file,
+    sha256_text,
+    share,
+    to_json,
+    write_atomic,
+)
 
 
 def test_a_file_is_written_whole_with_its_folder(tmp_path: Path) -> None:
@@ -34,6 +45,33 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_rubbish(tmp_path: Path, m
     with pytest.raises(OSError, match="No space"):
         write_atomic(path, "new")
     assert path.read_text() == "old" and [p.name for p in tmp_path.iterdir()] == ["f"]
+
+
+def test_a_shared_folder_can_be_read_by_others_and_its_links_lead_no_mode_outside(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("private")
+    outside.chmod(0o600)
+    folder = tmp_path / "model"
+    (folder / "inner").mkdir(parents=True, mode=0o700)
+    for path in (folder / "a", folder / "inner" / "b"):
+        path.write_text("x")
+        path.chmod(0o600)
+    (folder / "link").symlink_to(outside)
+    share(folder)
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in [*folder.rglob("*"), folder]}
+    assert modes == {"a": 0o644, "b": 0o644, "inner": 0o755, "model": 0o755, "link": 0o600}
+
+
+def test_a_folder_takes_its_place_unless_another_was_faster(tmp_path: Path) -> None:
+    target = tmp_path / "done"
+    for name, first in (("one", True), ("two", False)):
+        made = tmp_path / f".{name}"
+        made.mkdir()
+        (made / "who").write_text(name)
+        assert place(made, target) is first
+    assert [path.name for path in tmp_path.iterdir()] == ["done"] and (target / "who").read_text() == "one"
+    with pytest.raises(FileNotFoundError):
+        place(tmp_path / "nothing", target)
 
 
 def test_lines_are_read_on_from_the_offset(tmp_path: Path) -> None:

@@ -6,9 +6,11 @@ a line; their readers keep an offset and leave an unfinished last line for the n
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
+import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +20,10 @@ from zeroboard.errors import BrokenFile
 
 READ_LIMIT = 8 << 20
 """Most bytes that one look at a stream returns; what is left comes with the next look."""
+
+
+MODE = 0o644
+"""Of every file that ZeroBoard writes: others may read it."""
 
 
 def write_atomic(path: Path, content: str | bytes) -> None:
@@ -30,7 +36,7 @@ def write_atomic(path: Path, content: str | bytes) -> None:
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
-        Path(name).chmod(0o644)
+        Path(name).chmod(MODE)
         Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
@@ -47,9 +53,36 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
+def share(folder: Path) -> None:
+    """Give a folder and all that is in it the modes of our own files; libraries write some for their owner alone.
+
+    For a folder that nobody else writes into. Links are left as they are.
+    """
+    folder.chmod(0o755)
+    for path in folder.rglob("*"):
+        if not path.is_symlink():
+            path.chmod(0o755 if path.is_dir() else MODE)
+
+
+def place(folder: Path, target: Path) -> bool:
+    """Move a folder that is whole to its place; where another process was faster, its folder stays and ours goes.
+
+    For folders whose name stands for their content. Returns whether it was ours.
+    """
+    try:
+        folder.rename(target)
+    except OSError as error:
+        if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+            raise
+        shutil.rmtree(folder)
+        return False
+    sync_folder(target.parent)
+    return True
+
+
 def append_line(path: Path, line: str) -> None:
     """Append one line with a single write, so that several writers never mix within a line."""
-    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, MODE)
     try:
         data = line.encode("utf-8") + b"\n"
         while data:  # a regular file takes it in one write; a full disk raises

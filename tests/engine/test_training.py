@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import stat
 import time
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tests.engine.launch import events, logs, plan_run, start
 from tests.tiny import tiny_model
+from zeroboard.checkpoints.verify import make_report, verify_files
 from zeroboard.contract.events import EndEvent, ErrorEvent, ProofEvent, RankEvent, SaveEvent, StepEvent, TrainEvent
 from zeroboard.contract.plan import Plan
 from zeroboard.contract.requests import StopRequest
@@ -101,6 +103,8 @@ def test_two_ranks_train_prove_and_leave_a_result_that_works(
     assert {path.name for path in run.checkpoints.iterdir()} == {"checkpoint-4", "checkpoint-6"}
     assert isinstance(said[-1], EndEvent) and (said[-1].reason, said[-1].step) == ("completed", train.steps)
 
+    for file in (*run.model.rglob("*"), *run.checkpoints.rglob("*")):
+        assert file.is_dir() or stat.S_IMODE(file.stat().st_mode) == 0o644, file
     if kind == "lora":
         check_adapter(run.model, tiny_model_folder)
         check_adapter(run.checkpoints / "checkpoint-4", tiny_model_folder)
@@ -135,6 +139,21 @@ def test_sharding_does_not_change_the_training(tmp_path: Path, tiny_model_folder
         curves.append([event.loss for event in events(run) if isinstance(event, StepEvent)])
     # both splits put the same eight samples into each step, so learned tokens, passes and ranks must weigh alike
     assert curves[0] == pytest.approx(curves[1], rel=0.02)
+
+
+def test_without_gathering_a_full_stage_3_leaves_whole_shards_and_says_so(
+    tmp_path: Path, tiny_model_folder: Path, tiny_data_file: Path
+) -> None:
+    spec = spec_for(tiny_model_folder, tiny_data_file, kind="full", stage="3")
+    spec = spec.model_copy(update={"zero": ZeroSpec(stage="3", gather_on_save=False)})
+    run, plan = run_through(tmp_path, spec)
+    assert [problem.code for problem in plan.problems] == ["gather-disabled"]
+    (end,) = [event for event in events(run) if isinstance(event, EndEvent)]
+    assert end.reason == "completed"
+    report = make_report(run.model, verify_files(run.model))
+    assert (report.kind, report.verdict) == ("zero-checkpoint", "pass"), report
+    assert (report.facts["stage"], report.facts["world_size"]) == (3, 2)
+    assert {"config.json", "tokenizer.json", "latest"} <= {path.name for path in run.model.iterdir()}
 
 
 def test_tied_weights_checkpointed_activations_and_a_constant_rate(tmp_path: Path, tiny_data_file: Path) -> None:

