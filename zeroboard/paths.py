@@ -13,7 +13,10 @@ from pathlib import Path
 
 from zeroboard.errors import NotFound, UnsafePath
 
-ASSETS = Path(__file__).resolve().parent.parent / "assets"
+HOME = Path(__file__).resolve().parent.parent
+"""The folder that holds the package: where children start, so that they find the same ZeroBoard, installed or not."""
+
+ASSETS = HOME / "assets"
 """Data that ships with the program: locales, theme, demo spec and data."""
 
 RUN_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")

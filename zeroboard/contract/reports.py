@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 from pydantic import JsonValue
@@ -80,7 +81,7 @@ class VerifyReport(Record):
     facts: dict[str, JsonValue] = {}
 
 
-def overall(checks: tuple[Check, ...]) -> Verdict:
+def overall(checks: Iterable[Check | DoctorCheck]) -> Verdict:
     """The worst of the checks; a skipped one says nothing."""
     verdicts = {c.verdict for c in checks}
     return "fail" if "fail" in verdicts else "warn" if "warn" in verdicts else "pass"

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from zeroboard.contract.host import GpuFacts, HostFacts
 from zeroboard.monitor.told import Probe
-from zeroboard.paths import Paths
+from zeroboard.paths import HOME, Paths
 
 log = logging.getLogger(__name__)
 
@@ -31,9 +31,6 @@ PACKAGES = (
 
 PROBE_TIMEOUT = 15.0
 """Seconds that NVML may take for everything; a driver that wakes up needs some."""
-
-HOME = Path(__file__).resolve().parent.parent.parent
-"""The folder that holds the package, so that the child finds the same one."""
 
 LIBRARY = "libnvidia-ml.so.1"
 

@@ -6,16 +6,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from zeroboard.paths import RunPaths
+from zeroboard.paths import HOME, RunPaths
 
 Popen = Callable[..., "subprocess.Popen[Any]"]
 """What starts a process: `subprocess.Popen`, or what a test gives instead."""
-
-HOME = Path(__file__).resolve().parent.parent.parent
-"""The folder that holds the package: where children start, so that they find the same ZeroBoard, installed or not."""
 
 
 def start(run: RunPaths, *, adopt: bool = False, popen: Popen = subprocess.Popen) -> subprocess.Popen[Any]:

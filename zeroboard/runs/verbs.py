@@ -23,7 +23,8 @@ from pydantic import ValidationError
 from zeroboard.contract.base import Record
 from zeroboard.contract.requests import VERB_LINE, Answer, Progress
 from zeroboard.errors import EngineFailed
-from zeroboard.runs.launcher import HOME, Popen
+from zeroboard.paths import HOME
+from zeroboard.runs.launcher import Popen
 
 log = logging.getLogger(__name__)
 

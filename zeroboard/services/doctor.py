@@ -9,7 +9,7 @@ from pathlib import Path
 
 from zeroboard.catalogue import MODELS
 from zeroboard.contract.host import HostFacts
-from zeroboard.contract.reports import DoctorCheck, DoctorReport, Verdict
+from zeroboard.contract.reports import DoctorCheck, DoctorReport, overall
 from zeroboard.monitor.host import ninja
 from zeroboard.paths import Paths
 from zeroboard.services import host as hosts
@@ -42,9 +42,7 @@ def doctor(paths: Paths, *, port: int = PORT) -> DoctorReport:
         _model(host, paths),
         _port(port),
     )
-    verdicts = {check.verdict for check in checks}
-    verdict: Verdict = "fail" if "fail" in verdicts else "warn" if "warn" in verdicts else "pass"
-    return DoctorReport(verdict=verdict, checks=checks, host=host)
+    return DoctorReport(verdict=overall(checks), checks=checks, host=host)
 
 
 def _nvml(host: HostFacts) -> DoctorCheck:
