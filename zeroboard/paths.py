@@ -80,8 +80,12 @@ class RunPaths:
 
     @property
     def requests(self) -> Path:
-        """Requests to the run (stop), one file each."""
+        """Requests to the run, one file each."""
         return self.folder / "requests"
+
+    @property
+    def stop_request(self) -> Path:
+        return self.requests / "stop.json"
 
     @property
     def checkpoints(self) -> Path:

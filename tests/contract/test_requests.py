@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from pydantic import ValidationError
 
-from zeroboard.contract.requests import VERB_LINE, Answer, ChatAsk, ChatToken, Progress, StopRequest
+from zeroboard.contract.requests import VERB_LINE, Answer, ChatAsk, ChatToken, Progress, StopRequest, read_stop
+from zeroboard.files import write_atomic
+from zeroboard.paths import RunPaths
 
 
 def test_a_verbs_lines_are_told_apart() -> None:
@@ -21,6 +25,17 @@ def test_a_question_keeps_to_one_line_whatever_is_asked() -> None:
 
 def test_a_stop_saves_unless_it_says_otherwise() -> None:
     assert StopRequest(time=0.0).discard is False
+
+
+def test_a_stop_that_cannot_be_read_is_one_to_save(tmp_path: Path) -> None:
+    run = RunPaths(tmp_path)
+    assert read_stop(run) is None
+    write_atomic(run.stop_request, StopRequest(discard=True, time=1.0).model_dump_json())
+    assert read_stop(run) == StopRequest(discard=True, time=1.0)
+    for broken in ('{"discard": tr', "[]", "\xff"):
+        write_atomic(run.stop_request, broken)
+        asked = read_stop(run)
+        assert asked is not None and not asked.discard
 
 
 def test_a_line_of_another_kind_is_refused() -> None:

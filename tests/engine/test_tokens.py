@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.tiny import tiny_data, tiny_model
+from zeroboard.contract.plan import read_tokens
 from zeroboard.contract.requests import VERB_LINE, Answer, Progress, TokeniseRequest
 from zeroboard.data.conversations import conversations
 from zeroboard.engine.rendering import encode
-from zeroboard.engine.tokens import TokenData, load_tokenizer, read_manifest, tokenise
+from zeroboard.engine.tokens import TokenData, load_tokenizer, tokenise
 from zeroboard.errors import NotFound, Refused
 
 
@@ -94,7 +95,7 @@ def test_what_was_done_is_not_done_again_and_half_a_folder_is(
     facts = tokenise(request(tiny_data_file, tiny_model_folder, target))
     assert tokenise(request(tmp_path / "nowhere.jsonl", tiny_model_folder, target)) == facts
     (target / "manifest.json").unlink()
-    assert read_manifest(target) is None
+    assert read_tokens(target) is None
     with pytest.raises(NotFound):
         TokenData(target)
     assert tokenise(request(tiny_data_file, tiny_model_folder, target)) == facts
@@ -117,7 +118,7 @@ def test_the_verb_speaks_in_lines_and_prints_nothing_else(
     assert all(isinstance(line, Progress) for line in said[:-1]) and len(said) > 1
     last = said[-1]
     assert isinstance(last, Answer) and not last.problems
-    assert last.value == read_manifest(tmp_path / "tokens" / "key").model_dump(mode="json")  # type: ignore[union-attr]
+    assert last.value == read_tokens(tmp_path / "tokens" / "key").model_dump(mode="json")  # type: ignore[union-attr]
 
 
 def test_an_unknown_verb_is_a_usage_error() -> None:

@@ -186,7 +186,7 @@ def test_a_stop_is_agreed_on_and_saves_or_discards(
             assert process.poll() is None and time.monotonic() < deadline, logs(run)
             time.sleep(0.2)
         request = StopRequest(discard=discard, time=time.time())
-        write_atomic(run.requests / "stop.json", request.model_dump_json())
+        write_atomic(run.stop_request, request.model_dump_json())
         assert process.wait(timeout=60) == 0, logs(run)
     finally:
         process.kill()

@@ -135,7 +135,7 @@ def test_what_does_not_fit_is_skipped_with_the_numbers(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     report, _ = run(make_adapter(tmp_path / "a", tiny_model_folder))
     assert check(report, "load").verdict == "skip"
-    assert check(report, "load").params["available"] == 100
+    assert check(report, "load").params["available"] == "0.0 GiB"
     assert report.verdict == "pass"
 
 

@@ -44,9 +44,7 @@ def states(run: RunPaths) -> list[str]:
 
 
 def stop(run: RunPaths, *, discard: bool = False) -> None:
-    write_atomic(
-        run.requests / "stop.json", to_json(StopRequest(discard=discard, time=time.time()).model_dump(mode="json"))
-    )
+    write_atomic(run.stop_request, to_json(StopRequest(discard=discard, time=time.time()).model_dump(mode="json")))
 
 
 def when(test: Callable[[], bool], act: Callable[[], None]) -> threading.Thread:

@@ -6,11 +6,14 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from tests.fakes import make_run, popen
+from zeroboard.catalogue import MODELS
+from zeroboard.contract.requests import read_stop
 from zeroboard.contract.state import ENDED
 from zeroboard.errors import Busy, EngineFailed, NotFound
 from zeroboard.files import write_atomic
@@ -18,7 +21,7 @@ from zeroboard.paths import Paths, RunPaths
 from zeroboard.runs.locks import device_lock
 from zeroboard.runs.processes import alive, kill_marked, marked
 from zeroboard.runs.registry import read_state
-from zeroboard.services import logs, runs, show
+from zeroboard.services import logs, prepare, runs, show
 
 
 @pytest.fixture
@@ -70,6 +73,21 @@ def test_a_second_start_on_a_busy_device_is_refused_and_names_who_holds_it(paths
     until(ended(first))
     assert runs.start(paths, second.id, popen=popen).state != "planned"
     until(ended(second))
+
+
+@pytest.mark.skipif(find_spec(MODELS[0].module) is None, reason="the bundled model's package is not installed")
+def test_data_that_changed_since_the_preview_is_not_trained_on(paths: Paths, tmp_path: Path) -> None:
+    data = tmp_path / "data.jsonl"
+    data.write_text('{"instruction": "a", "output": "b"}\n')
+    planned = prepare.prepare(paths, prepare.load_spec("demo", [f"data.path={data}"]))
+    assert planned.run_id is not None and planned.resolved is not None
+    data.write_text('{"instruction": "a", "output": "another"}\n')
+    run = paths.run(planned.run_id)
+    runs.start(paths, run.id, popen=popen)
+    until(ended(run))
+    problem = read_state(run).problem
+    assert problem is not None and (problem.code, problem.says) == ("plan-changed", "run.failed.data-changed")
+    assert not (paths.tokens / planned.resolved.tokens_key).exists()
 
 
 def test_a_started_run_cannot_be_started_again(paths: Paths) -> None:
@@ -133,7 +151,7 @@ def test_a_stop_is_sharpened_to_discard_but_never_softened(paths: Paths) -> None
     runs.start(paths, run.id, popen=popen)
     runs.stop(paths, run.id, discard=True)
     runs.stop(paths, run.id, discard=False)
-    asked = runs.stop_requested(run)
+    asked = read_stop(run)
     assert asked is not None and asked.discard
     until(ended(run))
     assert read_state(run).state == "stopped"

@@ -37,7 +37,8 @@ from zeroboard.contract.requests import (
     VerbLine,
 )
 from zeroboard.errors import Busy, EngineFailed, Refused
-from zeroboard.runs.launcher import HOME, Popen
+from zeroboard.paths import HOME
+from zeroboard.runs.launcher import Popen
 from zeroboard.runs.verbs import OFFLINE, TAIL, argv
 
 log = logging.getLogger(__name__)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
 from zeroboard.contract.base import Record
 from zeroboard.contract.problems import Problem, errors
@@ -90,6 +91,18 @@ class TokenFacts(Record):
     without_trainable: int
     """Rows left out because nothing in them is learned."""
     template: Literal["model", "chatml"]
+
+
+TOKENS_MANIFEST = "manifest.json"
+"""Holds the `TokenFacts` of a folder of tokens; written last, so a folder without it is not whole."""
+
+
+def read_tokens(folder: Path) -> TokenFacts | None:
+    """What lies in a folder of tokens; None where there is nothing whole, or nothing of this version."""
+    try:
+        return TokenFacts.model_validate_json((folder / TOKENS_MANIFEST).read_bytes())
+    except (FileNotFoundError, NotADirectoryError, ValidationError):
+        return None
 
 
 class Promise(Record):

@@ -7,12 +7,17 @@ exits 0. Chat stays: see `ChatAsk`.
 
 from __future__ import annotations
 
+import logging
+import time
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue, TypeAdapter
+from pydantic import Field, JsonValue, TypeAdapter, ValidationError
 
 from zeroboard.contract.base import Record
 from zeroboard.contract.problems import Problem, Scalar
+from zeroboard.paths import RunPaths
+
+log = logging.getLogger(__name__)
 
 
 class StopRequest(Record):
@@ -20,6 +25,17 @@ class StopRequest(Record):
 
     discard: bool = False
     time: float
+
+
+def read_stop(run: RunPaths) -> StopRequest | None:
+    """The stop that was asked of a run, if one was; a request that cannot be read is one to save."""
+    try:
+        return StopRequest.model_validate_json(run.stop_request.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValidationError as error:
+        log.warning("the request to stop cannot be read, so it is taken as one to save: %s", error)
+        return StopRequest(time=time.time())
 
 
 class ConvertRequest(Record):
@@ -47,6 +63,7 @@ class VerifyRequest(Record):
     path: str
     base: str | None = None
     load: bool = True
+    trust_remote_code: bool = False
 
 
 class ChatOpen(Record):

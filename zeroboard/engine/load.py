@@ -17,7 +17,7 @@ from typing import Any, Literal
 import psutil
 import torch
 from peft import PeftConfig, PeftModel, get_peft_model_state_dict
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
+from transformers import AutoModelForCausalLM, PreTrainedTokenizerBase
 
 from zeroboard.checkpoints.base import find_base
 from zeroboard.checkpoints.folder import Folder, list_folder
@@ -26,6 +26,7 @@ from zeroboard.checkpoints.tokenizer import has_tokenizer
 from zeroboard.checkpoints.weights import ADAPTER, model_files
 from zeroboard.contract.problems import Problem, Scalar
 from zeroboard.engine.rendering import ensure_template
+from zeroboard.engine.tokens import load_tokenizer
 from zeroboard.errors import BrokenFile, NotFound
 from zeroboard.headers import read_header
 
@@ -60,6 +61,8 @@ class Loaded:
     adapter: bool
     base_folder: Folder | None = None
     """For a full model: the model that it was before, where the caller knows it."""
+    trust_remote_code: bool = False
+    """For that model too."""
     base: Any = None
     """That model, once `load_base` was called."""
     missing: tuple[str, ...] = ()
@@ -103,7 +106,7 @@ def load_result(path: Path, base: Path | None, *, trust_remote_code: bool = Fals
     home = folder if has_tokenizer(folder) else model_folder
     with _collected() as messages:
         on_step("load.tokenizer", 0.0)
-        tokenizer = load_tokenizer(home, trust_remote_code)
+        tokenizer = find_tokenizer(home, trust_remote_code)
         on_step("load.weights", 0.1)
         model, info = load_model(model_folder, device, dtype, trust_remote_code)
         loaded = Loaded(
@@ -112,6 +115,7 @@ def load_result(path: Path, base: Path | None, *, trust_remote_code: bool = Fals
             device=device,
             template=ensure_template(tokenizer),
             adapter=kind == "lora-adapter",
+            trust_remote_code=trust_remote_code,
             missing=_names(info, "missing_keys"),
             unexpected=_names(info, "unexpected_keys"),
             mismatched=_names(info, "mismatched_keys"),
@@ -130,19 +134,16 @@ def load_base(loaded: Loaded) -> Any:
     """The model that a full model was before, wherever there is room. Raises `CannotLoad`."""
     if loaded.base_folder is None:
         raise CannotLoad("model-missing", "load.base-unknown", damaged=False)
-    model, _ = load_model(loaded.base_folder, *choose_place(loaded.base_folder))
+    model, _ = load_model(loaded.base_folder, *choose_place(loaded.base_folder), loaded.trust_remote_code)
     return model
 
 
-def load_tokenizer(home: Folder, trust_remote_code: bool = False) -> PreTrainedTokenizerBase:
+def find_tokenizer(home: Folder, trust_remote_code: bool = False) -> PreTrainedTokenizerBase:
     """The tokenizer in a folder. Raises `CannotLoad`."""
     if not has_tokenizer(home):
         raise CannotLoad("model-unsupported", "load.no-tokenizer", path=str(home.path))
     with _as_problem(home):
-        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
-            home.path, local_files_only=True, trust_remote_code=trust_remote_code
-        )
-    return tokenizer
+        return load_tokenizer(home.path, trust_remote_code=trust_remote_code)
 
 
 def load_model(

@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from pydantic import ValidationError
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from zeroboard.contract.events import (
@@ -26,9 +25,8 @@ from zeroboard.contract.events import (
     TrainEvent,
 )
 from zeroboard.contract.reports import RankProof
-from zeroboard.contract.requests import StopRequest
-from zeroboard.errors import BrokenFile
-from zeroboard.files import append_line, read_json
+from zeroboard.contract.requests import StopRequest, read_stop
+from zeroboard.files import append_line
 from zeroboard.paths import RunPaths
 
 AnyEvent = EndEvent | ErrorEvent | PhaseEvent | ProofEvent | RankEvent | SaveEvent | StepEvent | TrainEvent
@@ -94,18 +92,6 @@ class Reporter:
             self._write(EndEvent, reason=reason, step=step)
 
 
-def stop_request(run: RunPaths) -> StopRequest | None:
-    """The stop that was asked for, if one was. A request that cannot be read is still one: to stop and keep."""
-    path = run.requests / "stop.json"
-    if not path.exists():
-        return None
-    try:
-        return StopRequest.model_validate(read_json(path))
-    except (BrokenFile, ValidationError) as error:
-        print(f"unreadable {path}, taken as a stop that saves: {error}")  # noqa: T201 - the rank's log
-        return StopRequest(discard=False, time=time.time())
-
-
 class TrainingReporter(TrainerCallback):
     """Turns the Trainer's steps into events, and a stop request into the end of the loop.
 
@@ -133,7 +119,7 @@ class TrainingReporter(TrainerCallback):
         self.reporter.training(steps=state.max_steps, epochs=float(args.num_train_epochs), **self.facts)
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        request = stop_request(self.reporter.run)
+        request = read_stop(self.reporter.run)
         seen = (
             self.step_tokens,
             int(request is not None and not request.discard),

@@ -15,21 +15,18 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from pydantic import ValidationError
 from torch.utils.data import Dataset
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from zeroboard.contract.plan import TokenFacts
+from zeroboard.contract.plan import TOKENS_MANIFEST, TokenFacts, read_tokens
 from zeroboard.contract.problems import Problem
 from zeroboard.contract.requests import Answer, TokeniseRequest
 from zeroboard.data.conversations import conversations
 from zeroboard.engine.channel import Channel
 from zeroboard.engine.rendering import Sample, TemplateRefused, encode, ensure_template
 from zeroboard.engine.trainer import IGNORED
-from zeroboard.errors import BrokenFile, NotFound, Refused
-from zeroboard.files import place, read_json, share, to_json, write_atomic
-
-MANIFEST = "manifest.json"
+from zeroboard.errors import NotFound, Refused
+from zeroboard.files import place, share, to_json, write_atomic
 
 Told = Callable[[int, int], None]
 """Called with rows done and rows there are."""
@@ -62,21 +59,13 @@ def load_tokenizer(
     return loaded
 
 
-def read_manifest(folder: Path) -> TokenFacts | None:
-    """What lies in a folder of tokens; None where there is nothing whole."""
-    try:
-        return TokenFacts.model_validate(read_json(folder / MANIFEST))
-    except (FileNotFoundError, BrokenFile, ValidationError):
-        return None
-
-
 def tokenise(request: TokeniseRequest, told: Told = lambda done, total: None) -> TokenFacts:
     """Tokenise and mask the file into the folder `request.target`, or find that it was done before.
 
     Raises `Refused`: `model-missing`, `data-missing`, `template-refused`, or `data-refused` where nothing is learned.
     """
     target = Path(request.target)
-    known = read_manifest(target)
+    known = read_tokens(target)
     if known is not None:
         return known
     try:
@@ -167,9 +156,9 @@ def _write(target: Path, arrays: _Arrays, facts: TokenFacts) -> None:
         np.save(folder / "ids.npy", np.frombuffer(arrays.ids, dtype=np.int32))
         np.save(folder / "learned.npy", np.frombuffer(arrays.learned, dtype=np.int8).astype(bool))
         np.save(folder / "offsets.npy", np.frombuffer(arrays.offsets, dtype=np.int64))
-        write_atomic(folder / MANIFEST, to_json(facts.model_dump(mode="json")))
+        write_atomic(folder / TOKENS_MANIFEST, to_json(facts.model_dump(mode="json")))
         share(folder)
-        if target.exists() and read_manifest(target) is None:  # left there by a crash, so not whole
+        if target.exists() and read_tokens(target) is None:  # left there by a crash, so not whole
             shutil.rmtree(target)
         place(folder, target)
     except BaseException:
@@ -184,7 +173,7 @@ class TokenData(Dataset[dict[str, torch.Tensor]]):
     """
 
     def __init__(self, folder: Path) -> None:
-        facts = read_manifest(folder)
+        facts = read_tokens(folder)
         if facts is None:
             raise NotFound("error.tokens-missing", path=str(folder))
         self.facts = facts

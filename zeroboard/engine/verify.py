@@ -64,7 +64,11 @@ def main(channel: Channel) -> int:
     facts: dict[str, JsonValue] = {}
     if request.load:
         loaded, facts = judge_loaded(
-            Path(request.path), base, files, on_step=lambda done, says: channel.progress("load", done, says)
+            Path(request.path),
+            base,
+            files,
+            trust_remote_code=request.trust_remote_code,
+            on_step=lambda done, says: channel.progress("load", done, says),
         )
     files = files._replace(facts=files.facts | facts)
     report: VerifyReport = make_report(Path(request.path), files, loaded)
@@ -73,7 +77,7 @@ def main(channel: Channel) -> int:
 
 
 def judge_loaded(
-    path: Path, base: Path | None, files: FileVerdict, *, on_step: Step
+    path: Path, base: Path | None, files: FileVerdict, *, trust_remote_code: bool = False, on_step: Step
 ) -> tuple[tuple[Check, Check], dict[str, JsonValue]]:
     """The checks `load` and `effect`, and facts: `load`, `effect` (numbers), `prompts` (answers before and after)."""
     if files.kind not in ("lora-adapter", "full-model"):
@@ -82,7 +86,9 @@ def judge_loaded(
         return (_check("load", "skip", "files-first", names=", ".join(dict.fromkeys(broken))), _not_loaded()), {}
     started = time.monotonic()
     try:
-        loaded = load_result(path, base, on_step=lambda says, done: on_step(done * 0.4, says))
+        loaded = load_result(
+            path, base, trust_remote_code=trust_remote_code, on_step=lambda says, done: on_step(done * 0.4, says)
+        )
         on_step(0.4, "verify.after")
         after = ask_all(loaded.model, loaded)
     except CannotLoad as error:

@@ -9,15 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pydantic import ValidationError
-
 from zeroboard.contract.base import Record
 from zeroboard.contract.plan import Plan
 from zeroboard.contract.problems import Problem, errors
-from zeroboard.contract.requests import Answer, Progress, StopRequest
+from zeroboard.contract.requests import Answer, Progress, StopRequest, read_stop
+from zeroboard.contract.spec import RunSpec
 from zeroboard.contract.state import Phase
 from zeroboard.errors import EngineFailed
 from zeroboard.paths import Paths, RunPaths
+from zeroboard.planning.specs import read_spec
 from zeroboard.runs import verbs
 from zeroboard.runs.failure import QUOTED
 from zeroboard.runs.launcher import Popen
@@ -75,6 +75,13 @@ class Context:
     def paths(self) -> Paths:
         return Paths(self.run.folder.parent.parent)
 
+    def spec(self) -> RunSpec:
+        """What was asked. Raises `Failed` where the run's file is no spec any more."""
+        spec, problems = read_spec(self.run.spec)
+        if spec is None:
+            raise Failed(problems[0])
+        return spec
+
     def environment(self, inherited: Mapping[str, str] = os.environ) -> dict[str, str]:
         """The environment of the run's children: what is inherited, less what is scrubbed, and the plan's values."""
         kept = {key: value for key, value in inherited.items() if key not in self.plan.scrubbed}
@@ -82,14 +89,8 @@ class Context:
         return {**kept, **chosen, MARK: self.run.id}
 
     def stop_request(self) -> StopRequest | None:
-        """The stop that was asked for, if one was; a request that cannot be read is one to save."""
-        try:
-            return StopRequest.model_validate_json((self.run.requests / "stop.json").read_bytes())
-        except FileNotFoundError:
-            return None
-        except ValidationError as error:
-            log.warning("the request to stop cannot be read, so it is taken as one to save: %s", error)
-            return StopRequest(time=time.time())
+        """The stop that was asked for, if one was."""
+        return read_stop(self.run)
 
     def new_stop(self) -> StopRequest | None:
         """A request to stop that the state does not know yet: the first, or one to discard after one to save."""

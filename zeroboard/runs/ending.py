@@ -66,11 +66,12 @@ def verify(context: Context, then: State) -> None:
     life.go("verifying", phase=None, phase_done=None)
     resolved = context.plan.resolved
     base = resolved.model_path if resolved is not None and resolved.method == "lora" else None
+    request = VerifyRequest(path=str(run.model), base=base, trust_remote_code=context.spec().model.trust_remote_code)
     try:
-        answer = context.verb("verify", VerifyRequest(path=str(run.model), base=base, load=True), "verify")
+        answer = context.verb("verify", request, "verify")
     except Stopped:
-        request = context.new_stop()
-        drop = request is not None and request.discard
+        stop = context.new_stop()
+        drop = stop is not None and stop.discard
         if drop:
             discard(context)
         life.go("stopped", stop="discard" if drop else "save")

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import logging
-import shutil
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from zeroboard.catalogue import bundled_model
-from zeroboard.contract.plan import Resolved, TokenFacts, hash_plan
+from zeroboard.contract.plan import Resolved, TokenFacts, hash_plan, read_tokens
 from zeroboard.contract.problems import Problem
 from zeroboard.contract.requests import ConvertRequest, TokeniseRequest
-from zeroboard.planning.specs import read_spec
+from zeroboard.contract.spec import RunSpec
 from zeroboard.planning.steps import steps
+from zeroboard.planning.tokens import tokens_key
 from zeroboard.runs.context import Context, Failed
 
 log = logging.getLogger(__name__)
@@ -25,9 +23,10 @@ def prepare(context: Context) -> None:
     resolved = context.plan.resolved
     if resolved is None:  # a plan with errors is refused before it gets a folder
         raise Failed(Problem(code="value-range", says="run.failed.plan"))
+    spec = context.spec()
     convert(context, resolved)
-    tokens = tokenise(context, resolved)
-    context.life.note(steps=count_steps(context, resolved, tokens))
+    tokens = tokenise(context, resolved, spec)
+    context.life.note(steps=count_steps(resolved, spec, tokens))
 
 
 def check_files(context: Context) -> None:
@@ -52,17 +51,12 @@ def convert(context: Context, resolved: Resolved) -> None:
     context.verb("convert", ConvertRequest(name=resolved.model_name, target=str(target)), "convert")
 
 
-def tokenise(context: Context, resolved: Resolved) -> TokenFacts:
+def tokenise(context: Context, resolved: Resolved, spec: RunSpec) -> TokenFacts:
     """Tokenise the data, once for each content; raises `Failed` where nothing in it would be learned."""
     target = context.paths.tokens / resolved.tokens_key
-    facts = _tokens(target)
+    facts = read_tokens(target)
     if facts is None:
-        if target.exists():
-            log.warning("%s cannot be read, and is made again", target)
-            shutil.rmtree(target)
-        spec, problems = read_spec(context.run.spec)
-        if spec is None:
-            raise Failed(problems[0])
+        check_data(context, resolved, spec)
         context.life.phase("tokenise")
         request = TokeniseRequest(
             data_path=resolved.data_path,
@@ -79,11 +73,19 @@ def tokenise(context: Context, resolved: Resolved) -> TokenFacts:
     return facts
 
 
-def count_steps(context: Context, resolved: Resolved, tokens: TokenFacts) -> int:
+def check_data(context: Context, resolved: Resolved, spec: RunSpec) -> None:
+    """The data is that of the preview: else other tokens would be kept under its name. Raises `Failed`."""
+    model, data = context.plan.model, Path(resolved.data_path)
+    if model is None or not data.is_file():  # the engine says what is missing
+        return
+    if tokens_key(data, model, spec.data.max_length) != resolved.tokens_key:
+        raise Failed(
+            Problem(code="plan-changed", field="data.path", says="run.failed.data-changed", params={"path": str(data)})
+        )
+
+
+def count_steps(resolved: Resolved, spec: RunSpec, tokens: TokenFacts) -> int:
     """How many optimizer steps it will be, now that the rows are known."""
-    spec, problems = read_spec(context.run.spec)
-    if spec is None:
-        raise Failed(problems[0])
     return steps(
         tokens.rows,
         ranks=resolved.batch.gpus,
@@ -92,13 +94,6 @@ def count_steps(context: Context, resolved: Resolved, tokens: TokenFacts) -> int
         epochs=spec.train.epochs,
         max_steps=spec.train.max_steps,
     )
-
-
-def _tokens(target: Path) -> TokenFacts | None:
-    try:
-        return TokenFacts.model_validate_json((target / "manifest.json").read_bytes())
-    except (FileNotFoundError, ValidationError):
-        return None
 
 
 def _changed(name: str) -> Problem:

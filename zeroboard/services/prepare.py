@@ -8,11 +8,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from zeroboard.catalogue import DATASETS, DEMO_SPEC, MODELS
 from zeroboard.contract.host import HostFacts
-from zeroboard.contract.plan import ModelFacts, Plan, Promise, TokenFacts
+from zeroboard.contract.plan import ModelFacts, Plan, Promise, TokenFacts, read_tokens
 from zeroboard.contract.problems import Problem, errors
 from zeroboard.contract.reports import DataReport
 from zeroboard.contract.spec import RunSpec, Stage
@@ -162,10 +160,7 @@ def _tokens(paths: Paths, spec: RunSpec, model: ModelFacts | None, data: DataRep
     if model is None or data is None:
         return None
     key = tokens_key(data_file(spec.data.path), model, spec.data.max_length)
-    try:
-        return TokenFacts.model_validate_json((paths.tokens / key / "manifest.json").read_bytes())
-    except (FileNotFoundError, ValidationError):  # not yet, or of another version: it will be made again
-        return None
+    return read_tokens(paths.tokens / key)
 
 
 @lru_cache(maxsize=16)

@@ -6,7 +6,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from zeroboard.contract.requests import StopRequest
+from zeroboard.contract.requests import StopRequest, read_stop
 from zeroboard.contract.state import ENDED, RunState
 from zeroboard.errors import BrokenFile, Busy, EngineFailed, NotFound
 from zeroboard.files import to_json, write_atomic
@@ -60,20 +60,12 @@ def stop(paths: Paths, run_id: str, *, discard: bool = False) -> RunState:
     state = registry.read_state(run)
     if state.state in ENDED or state.state == "planned":
         raise Busy("error.run-not-running", run=run_id, state=state.state)
-    before = stop_requested(run)
+    before = read_stop(run)
     if before is None or (discard and not before.discard):
         request = StopRequest(discard=discard, time=time.time())
-        write_atomic(run.requests / "stop.json", to_json(request.model_dump(mode="json")))
+        write_atomic(run.stop_request, to_json(request.model_dump(mode="json")))
     adopt_orphans(paths)
     return registry.read_state(run)
-
-
-def stop_requested(run: RunPaths) -> StopRequest | None:
-    """The stop that was asked of a run, if one was."""
-    try:
-        return StopRequest.model_validate_json((run.requests / "stop.json").read_bytes())
-    except FileNotFoundError:
-        return None
 
 
 def list_runs(paths: Paths) -> tuple[RunState, ...]:
