@@ -29,7 +29,7 @@ def run(asked: argparse.Namespace, face: Face) -> int:
     place = results.place(face.paths, asked.path)
     base = Path(asked.base).expanduser().absolute() if asked.base else place.base
     face.progress(face.say("cli.chat.loading"))
-    session = results.open_chat(place.path, base)
+    session = results.open_chat(place.path, base, log_to=face.paths.logs / "chat.log")
     try:
         face.clear()
         if asked.message is not None:

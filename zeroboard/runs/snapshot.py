@@ -87,7 +87,7 @@ class SnapshotReader:
             self._plan = _plan(self.run)
             changed = True
         if self._changed(self.run.verify_report):
-            self._report = read_report(self.run)
+            self._report = read_report(self.run.verify_report)
             changed = True
         events = self._follower.read()
         if self._follower.restarted:
@@ -201,10 +201,10 @@ def eta(state: RunState, steps: list[StepEvent]) -> float | None:
     return max(0, state.steps - steps[-1].step) * typical
 
 
-def read_report(run: RunPaths) -> VerifyReport | None:
-    """The verification of a run's result; None where there is none (or none that this version can read)."""
+def read_report(path: Path) -> VerifyReport | None:
+    """A verification as it was kept; None where there is none (or none that this version can read)."""
     try:
-        return VerifyReport.model_validate_json(run.verify_report.read_bytes())
+        return VerifyReport.model_validate_json(path.read_bytes())
     except (FileNotFoundError, ValidationError):
         return None
 

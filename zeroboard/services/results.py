@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 
 from zeroboard.chat.session import ChatSession
 from zeroboard.checkpoints.inspect import inspect
-from zeroboard.checkpoints.verify import verify_files
-from zeroboard.contract.reports import Kind, Verdict, VerifyReport, overall
+from zeroboard.checkpoints.verify import make_report, verify_files
+from zeroboard.contract.reports import Kind, Verdict, VerifyReport
 from zeroboard.contract.requests import Progress, VerifyRequest
 from zeroboard.contract.state import LIVE, RunState
 from zeroboard.errors import Busy, NotFound, Refused, ZeroBoardError
@@ -130,7 +130,7 @@ def report_file(paths: Paths, found: Output) -> Path | None:
 def read_report(paths: Paths, found: Output) -> VerifyReport | None:
     """The report that is kept; None where there is none."""
     file = report_file(paths, found)
-    return _read_report(file) if file is not None else None
+    return snapshot.read_report(file) if file is not None else None
 
 
 def verify_output(
@@ -153,7 +153,7 @@ def verify_output(
 
 def verdict(paths: Paths, run_id: str) -> Verdict | None:
     """What the verification of a run's result said; None where it was not verified."""
-    report = snapshot.read_report(paths.run(run_id))
+    report = snapshot.read_report(paths.run(run_id).verify_report)
     return report.verdict if report is not None else None
 
 
@@ -188,8 +188,7 @@ def verify(
         if wanted is not None and not wanted.exists():
             raise NotFound("error.path-not-found", path=str(wanted))
     if not load:
-        kind, checks, facts = verify_files(path, base=base)
-        return VerifyReport(path=str(path), kind=kind, verdict=overall(checks), checks=checks, facts=facts)
+        return make_report(path, verify_files(path, base=base))
     request = VerifyRequest(path=str(path), base=str(base) if base is not None else None, load=True)
     answer = verbs.call("verify", request, on_progress=on_progress)
     if answer.problems:
@@ -228,7 +227,7 @@ def unload(session: ChatSession) -> Freed:
 
 def _output(state: RunState, run: RunPaths, folder: Path, step: int | None, base: Path | None) -> Output:
     file = run.verify_report if step is None else run.reports / f"verify-checkpoint-{step}.json"
-    report = _read_report(file)
+    report = snapshot.read_report(file)
     found = report if report is not None else inspect(folder)
     return Output(
         id=state.id if step is None else f"{state.id}/{folder.name}",
@@ -250,14 +249,6 @@ def _checkpoints(run: RunPaths) -> list[int]:
         return []
     names = (CHECKPOINT.fullmatch(entry.name) for entry in run.checkpoints.iterdir() if entry.is_dir())
     return sorted((int(name[1]) for name in names if name), reverse=True)
-
-
-def _read_report(file: Path) -> VerifyReport | None:
-    """None where there is none, or none that this version can read."""
-    try:
-        return VerifyReport.model_validate_json(file.read_bytes())
-    except (FileNotFoundError, ValidationError):
-        return None
 
 
 def _there(path: str) -> Path:
