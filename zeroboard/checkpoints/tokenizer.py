@@ -11,12 +11,7 @@ from pathlib import Path
 
 from zeroboard.checkpoints.findings import Findings
 from zeroboard.checkpoints.folder import Folder
-
-TOKENIZER = "tokenizer.json"
-TOKENIZER_CONFIG = "tokenizer_config.json"
-TEMPLATE = "chat_template.jinja"
-OLD_TEMPLATE = "chat_template.json"
-VOCABULARIES = (TOKENIZER, "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model", "tekken.json")
+from zeroboard.modelfiles import TEMPLATE, TOKENIZER, TOKENIZER_CONFIG, VOCABULARIES, default_template
 
 TEMPLATE_LIMIT = 4 << 20
 """Bytes of the longest chat template that is read."""
@@ -87,10 +82,8 @@ def _judge_template(home: Folder, findings: Findings) -> None:
     config = home.json(TOKENIZER_CONFIG)
     if config.fault:
         findings.fail("tokenizer", "unreadable", TOKENIZER_CONFIG, why=config.fault)
-    inside = _default((config.value or {}).get("chat_template"))
+    inside = default_template((config.value or {}).get("chat_template"))
     beside = read_template(home)
-    if beside is None:
-        beside = _default((home.json(OLD_TEMPLATE).value or {}).get("chat_template"))
     if inside is None and beside is None:
         findings.warn("template", "missing")
     elif inside is not None and beside is not None and inside.strip() != beside.strip():
@@ -102,11 +95,3 @@ def read_template(home: Folder) -> str | None:
     if home.files.get(TEMPLATE, TEMPLATE_LIMIT + 1) > TEMPLATE_LIMIT:
         return None
     return Path(home.path / TEMPLATE).read_text(encoding="utf-8", errors="replace")
-
-
-def _default(template: object) -> str | None:
-    """A template, or the one named `default` of a list of named ones."""
-    if isinstance(template, list):
-        named = {t.get("name"): t.get("template") for t in template if isinstance(t, dict)}
-        template = named.get("default")
-    return template if isinstance(template, str) else None

@@ -20,6 +20,7 @@ from zeroboard.checkpoints.findings import Findings
 from zeroboard.checkpoints.folder import Folder, list_folder
 from zeroboard.checkpoints.inspect import ADAPTER_CONFIG, facts_of, kind_of
 from zeroboard.contract.reports import CHECK_NAMES, Check, Kind, VerifyReport, overall
+from zeroboard.modelfiles import VOCABULARIES
 
 OnProgress = Callable[[float], None]
 """Told the share of the bytes that were looked at, 0 to 1."""
@@ -105,7 +106,7 @@ def _judge_other(folder: Folder, kind: Kind, findings: Findings) -> None:
         findings.fail("complete", "nothing" if not folder.files else "not-a-model", folder.path.name)
         return
     findings.note("complete", "only-states")
-    if folder.files.keys() & set(tokenizer.VOCABULARIES):
+    if folder.files.keys() & set(VOCABULARIES):
         tokenizer.judge_tokenizer(folder, None, findings)
 
 

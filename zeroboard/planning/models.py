@@ -19,13 +19,13 @@ from zeroboard.contract.problems import Problem, Scalar
 from zeroboard.errors import BrokenFile
 from zeroboard.files import read_json
 from zeroboard.headers import read_header
+from zeroboard.modelfiles import TEMPLATE, TOKENIZER_CONFIG, VOCABULARIES, default_template
 from zeroboard.paths import Paths
 from zeroboard.planning.shapes import ShapeFacts, llama_shapes, shape_facts
 
 INDEX = "model.safetensors.index.json"
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
-_TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "spiece.model")
 _CAUSAL = ("ForCausalLM", "LMHeadModel")
 
 Found = tuple[ModelFacts | None, tuple[Problem, ...]]
@@ -175,7 +175,7 @@ def _causal_types() -> frozenset[str]:
 
 
 def _tokenizer(folder: Path, name: str) -> list[Problem]:
-    if any((folder / file).is_file() for file in _TOKENIZERS):
+    if any((folder / file).is_file() for file in VOCABULARIES):
         return []
     return [_missing("problem.model-missing.tokenizer", model=name, path=str(folder))]
 
@@ -231,14 +231,15 @@ def _dtype(config: Mapping[str, Any], dtypes: set[str]) -> str | None:
 
 
 def _has_template(folder: Path) -> bool:
-    if (folder / "chat_template.jinja").is_file() or (folder / "chat_template.json").is_file():
+    """Whether transformers will find a chat template."""
+    if (folder / TEMPLATE).is_file():
         return True
-    path = folder / "tokenizer_config.json"
+    path = folder / TOKENIZER_CONFIG
     try:
         value = read_json(path) if path.is_file() else {}
     except BrokenFile:
         return False
-    return isinstance(value, dict) and bool(value.get("chat_template"))
+    return isinstance(value, dict) and default_template(value.get("chat_template")) is not None
 
 
 def _licence(folder: Path) -> str | None:

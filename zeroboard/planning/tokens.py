@@ -8,19 +8,7 @@ from pathlib import Path
 from zeroboard.catalogue import bundled_model
 from zeroboard.contract.plan import TOKENS_VERSION, ModelFacts
 from zeroboard.files import sha256_file, sha256_text, to_json
-
-TOKENIZER_FILES = (
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "tokenizer.model",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.json",
-    "merges.txt",
-    "chat_template.jinja",
-    "chat_template.json",
-)
-"""The files of a model's folder that decide how text becomes tokens."""
+from zeroboard.modelfiles import TOKEN_FILES
 
 
 def tokens_key(data: Path, model: ModelFacts, max_length: int) -> str:
@@ -41,4 +29,4 @@ def _tokenizer(model: ModelFacts) -> list[str]:
         except PackageNotFoundError:  # converted earlier, and the package is gone since
             return [bundled.package, "-"]
     folder = Path(model.path)
-    return [f"{name} {sha256_file(folder / name)}" for name in TOKENIZER_FILES if (folder / name).is_file()]
+    return [f"{name} {sha256_file(folder / name)}" for name in TOKEN_FILES if (folder / name).is_file()]
