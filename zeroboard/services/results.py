@@ -94,7 +94,7 @@ def output(paths: Paths, name: str) -> Output:
     folder = run.checkpoints / checkpoint if step else run.model
     if (checkpoint and not step) or not folder.is_dir():
         raise NotFound("error.no-result", run=name)
-    state = registry.read_state(run)
+    state = _state(paths, run_id)
     return _output(state, run, folder, int(step[1]) if step else None, _base(paths, run_id))
 
 
@@ -140,10 +140,8 @@ def verify_output(
 
     Raises `Busy` for the result of a run that is still at work on it, and what `verify` raises.
     """
-    if found.run_id is not None and found.step is None:
-        state = registry.read_state(paths.run(found.run_id))
-        if state.state in LIVE:
-            raise Busy("error.result-unfinished", run=found.run_id)
+    if found.run_id is not None and found.step is None and _state(paths, found.run_id).state in LIVE:
+        raise Busy("error.result-unfinished", run=found.run_id)
     report = verify(found.folder, base=found.base, load=True, on_progress=on_progress)
     file = report_file(paths, found)
     if file is not None:
@@ -241,6 +239,14 @@ def _output(state: RunState, run: RunPaths, folder: Path, step: int | None, base
         verdict=report.verdict if report is not None else None,
         facts=found.facts,
     )
+
+
+def _state(paths: Paths, run_id: str) -> RunState:
+    """As the list of runs tells it, so that an unreadable state hides no result."""
+    for state in registry.list_runs(paths):
+        if state.id == run_id:
+            return state
+    raise NotFound("error.run-not-found", run=run_id)
 
 
 def _checkpoints(run: RunPaths) -> list[int]:

@@ -37,13 +37,15 @@ def build(shared: Shared, lang: Language, base: str = "") -> gr.Blocks:
             gr.State(None),
             gr.State({}),
         )  # outside of the tabs, which count their children
+        # the secret hides nothing: it only has to be the same after a restart, or what was kept could not be read
+        kept = gr.BrowserState({}, storage_key="zeroboard-form", secret="zeroboard-form")
         with gr.Tabs(elem_id="zb-tabs", selected="train") as tabs:
             with gr.Tab(words("ui.tab.train"), id="train"), gr.Tabs(elem_id="zb-faces", selected="setup") as faces:
                 desk = Desk(
                     shared=shared, lang=lang, base=base, wire=wire, chips=chips, tabs=tabs, faces=faces, run=run,
-                    written=written, seen=seen,
+                    written=written, seen=seen, kept=kept,
                 )  # fmt: skip
-                with gr.Tab(words("ui.tab.setup"), id="setup"):
+                with gr.Tab(words("ui.tab.setup"), id="setup") as setup_page:
                     parts = train.build(desk, prepare.default_spec())
                 with gr.Tab(words("ui.tab.live"), id="live"):
                     live = live_panel.build(desk)
@@ -58,17 +60,21 @@ def build(shared: Shared, lang: Language, base: str = "") -> gr.Blocks:
         runs_panel.wire(desk, runs)
         export.wire(desk, export_tab, [export_page.select, live.to_export.click])
         _wire_page(desk, page, setup, live)
+        desk.wire.on(setup_page.select, setup.offer, inputs=setup.inputs, outputs=setup.offered, quiet=True)
     return page
 
 
 def _wire_page(desk: Desk, page: gr.Blocks, setup: train.SetUp, live: live_panel.LivePanel) -> None:
     """What concerns the whole page: opening it, leaving it, going from one tab to another."""
 
-    def open_page(request: gr.Request, *given: Any) -> Changes:
-        """What follows from the form, and the header."""
+    def open_page(request: gr.Request, kept: Any, *given: Any) -> Changes:
+        """The form as this browser left it (else the settings of the run that the address names), and the header."""
         run_id = request.query_params.get("run") or ""
-        there = run_id if run_id and desk.plan_of(run_id) is not None else ""
-        return {**setup.look(*given), desk.chips: desk.header(there)}
+        plan = desk.plan_of(run_id) if run_id else None
+        return {
+            **setup.reopen(kept, preview.spec_of(plan), *given),
+            desk.chips: desk.header(run_id if plan is not None else ""),
+        }
 
     def open_run(request: gr.Request) -> Changes:
         """The run that the address names; raises `NotFound` where there is none of that name."""
@@ -89,9 +95,11 @@ def _wire_page(desk: Desk, page: gr.Blocks, setup: train.SetUp, live: live_panel
         return {desk.tabs: gr.update(selected="export")}
 
     def leave(request: gr.Request) -> None:
-        desk.shared.chats.close(request.session_hash or "")
+        desk.shared.chats.leave(request.session_hash or "")
 
-    desk.wire.on(page.load, open_page, inputs=setup.inputs, outputs=[*setup.outputs, desk.chips], quiet=True)
+    desk.wire.on(
+        page.load, open_page, inputs=[desk.kept, *setup.inputs], outputs=[*setup.outputs, desk.chips], quiet=True
+    )
     desk.wire.on(page.load, open_run, outputs=[*live.shown, desk.chips, desk.seen, desk.run, desk.faces])
     desk.wire.on(live.settings.click, use_settings, inputs=[desk.run], outputs=[*setup.outputs, desk.faces])
     desk.wire.on(live.to_export.click, go_export, outputs=[desk.tabs])

@@ -33,6 +33,8 @@ class Desk:
     """Id of the run that is open here; "" for none."""
     written: gr.State
     """What Preview or Start wrote last: `Written`, or None."""
+    kept: gr.BrowserState
+    """What stood in the form last, kept by the browser itself: `{"values": {key: value}}`, or empty."""
     seen: gr.State
     """Slot of the live view → what this browser was sent last."""
 
@@ -54,7 +56,12 @@ class Desk:
         """The header's right half as it stands now."""
         return str(
             header.chips(
-                host=self.shared.host.get(), live=self.shared.live(), run_id=run_id, lang=self.lang, base=self.base
+                host=self.shared.host.get(),
+                live=self.shared.live(),
+                run_id=run_id,
+                lang=self.lang,
+                base=self.base,
+                logout=self.shared.login,
             )
         )
 

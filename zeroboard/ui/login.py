@@ -1,6 +1,10 @@
 """Login: one name and password for everybody who may use the page, a signed cookie, and a limit on attempts.
 
 The key that signs lives as long as the process: after a restart everybody logs in again.
+
+Covered: guessing (each address has few attempts; behind a proxy on this machine the address is the one that it
+forwards), a cookie that was made up, changed, is too old, or was logged out. Not covered: listening on the wire; that
+takes https, which a proxy gives.
 """
 
 from __future__ import annotations
@@ -19,8 +23,10 @@ from markupsafe import Markup
 from starlette.requests import HTTPConnection
 
 from zeroboard.errors import UsageError
-from zeroboard.messages import Language, say
+from zeroboard.messages import LANGUAGES, Language, say
 from zeroboard.ui.guard import App, Receive, Scope, Send
+from zeroboard.ui.theme import logo
+from zeroboard.ui.views.header import languages
 from zeroboard.ui.views.markup import tag
 
 COOKIE = "zeroboard-session"
@@ -31,7 +37,13 @@ ATTEMPTS, WINDOW = 8, 300.0
 BODY = 4096
 """Most bytes of a login form."""
 
-OPEN = ("/login", "/health", "/logo.svg", "/theme.css", "/manifest.json", "/favicon.ico")
+DARK = 'if (matchMedia("(prefers-color-scheme: dark)").matches) document.documentElement.classList.add("dark")'
+"""The page of Gradio does the same by itself."""
+
+OPEN = frozenset(
+    {"/login", "/health", "/logo.svg", "/theme.css", "/manifest.json", "/favicon.ico"}
+    | {f"/language/{language}" for language in LANGUAGES}
+)
 """What is served without a login."""
 
 
@@ -47,6 +59,8 @@ class Login:
         self._key = secrets.token_bytes(32)
         self._known = self._digest(user, password)
         self._failed: dict[str, deque[float]] = {}
+        self._ended: dict[str, int] = {}
+        """Logged-out cookies' own numbers, with the time until which they would have been valid."""
 
     def _digest(self, user: str, password: str) -> bytes:
         return hashlib.scrypt(f"{user}\0{password}".encode(), salt=self._salt, n=2**13, r=8, p=1)
@@ -69,15 +83,23 @@ class Login:
         return False
 
     def cookie(self) -> str:
-        """A signed promise with its end."""
-        until = str(int(time.time()) + LASTS)
-        return f"{until}.{self._sign(until)}"
+        """A signed promise with its end and a number of its own."""
+        promise = f"{int(time.time()) + LASTS}.{secrets.token_hex(8)}"
+        return f"{promise}.{self._sign(promise)}"
 
     def valid(self, cookie: str | None) -> bool:
-        until, _, signature = (cookie or "").partition(".")
-        if not until.isdigit() or not hmac.compare_digest(signature.encode(), self._sign(until).encode()):
+        promise, _, signature = (cookie or "").rpartition(".")
+        if not hmac.compare_digest(signature.encode(), self._sign(promise).encode()):
             return False
-        return int(until) > time.time()
+        until, _, number = promise.partition(".")  # ours, as the signature says
+        return int(until) > time.time() and number not in self._ended
+
+    def end(self, cookie: str | None) -> None:
+        """Makes a cookie worthless, wherever else it is kept."""
+        if cookie is not None and self.valid(cookie):
+            until, number, _ = cookie.split(".")
+            now = time.time()
+            self._ended = {n: u for n, u in self._ended.items() if u > now} | {number: int(until)}
 
     def _sign(self, text: str) -> str:
         return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()
@@ -105,8 +127,15 @@ class Gate:
 
 
 def routes(login: Login, base: str, language: Callable[[Request], Language]) -> APIRouter:
-    """The login page and its form."""
+    """The login page, its form, and the way out."""
     router = APIRouter()
+
+    @router.post("/logout")
+    def leave(request: Request) -> Response:
+        login.end(request.cookies.get(COOKIE))
+        answer = RedirectResponse(f"{base}/login", status_code=303)
+        answer.delete_cookie(COOKIE, path=base or "/")
+        return answer
 
     @router.get("/login")
     def page(request: Request) -> HTMLResponse:
@@ -118,7 +147,8 @@ def routes(login: Login, base: str, language: Callable[[Request], Language]) -> 
         address = request.client.host if request.client else ""
         if login.blocked(address):
             return HTMLResponse(_page(lang, base, "ui.login.blocked"), status_code=429)
-        if int(request.headers.get("content-length") or BODY + 1) > BODY:
+        length = request.headers.get("content-length", "")
+        if not length.isascii() or not length.isdigit() or int(length) > BODY:
             return Response(status_code=413)
         from_form = dict(parse_qsl((await request.body()).decode("utf-8", "replace")))
         if not login.right(from_form.get("user", ""), from_form.get("password", ""), address):
@@ -136,7 +166,8 @@ def routes(login: Login, base: str, language: Callable[[Request], Language]) -> 
 def _page(lang: Language, base: str, problem: str | None) -> str:
     form = tag(
         "form",
-        tag("h1", "ZeroBoard"),
+        tag("div", Markup(logo()), tag("h1", "ZeroBoard"), class_="zb-login-brand"),
+        tag("p", say(problem, lang), role="alert", class_="zb-notice error") if problem else None,
         tag(
             "label",
             say("ui.login.user", lang),
@@ -147,8 +178,8 @@ def _page(lang: Language, base: str, problem: str | None) -> str:
             say("ui.login.password", lang),
             tag("input", name="password", type="password", autocomplete="current-password", required=True),
         ),
-        tag("p", say(problem, lang), role="alert", class_="zb-notice error") if problem else None,
         tag("button", say("ui.login.enter", lang), type="submit"),
+        languages("", lang, base),
         method="post",
         action=f"{base}/login",
         class_="zb-login",
@@ -158,6 +189,8 @@ def _page(lang: Language, base: str, problem: str | None) -> str:
         tag("meta", charset="utf-8"),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("title", "ZeroBoard"),
+        tag("link", rel="icon", href=f"{base}/logo.svg"),
         tag("link", rel="stylesheet", href=f"{base}/theme.css"),
+        tag("script", Markup(DARK)),
     )
     return str(Markup("<!doctype html>") + tag("html", head, tag("body", form, class_="zb-login-page"), lang=lang))

@@ -6,16 +6,16 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Generic, TypeVar
 
-from zeroboard.chat.session import ChatSession
 from zeroboard.contract.host import HostFacts
-from zeroboard.contract.state import LIVE, RunState
+from zeroboard.contract.reports import Verdict
+from zeroboard.contract.state import ENDED, LIVE, RunState
 from zeroboard.paths import Paths
 from zeroboard.runs.snapshot import Snapshot, SnapshotReader
 from zeroboard.services import host as hosts
 from zeroboard.services import results, runs
+from zeroboard.ui.chats import Chats
 
 READERS = 32
 """Most readers that are kept; the one that was asked least lately goes first."""
@@ -54,17 +54,30 @@ class _Kept:
 class Shared:
     """One for a process."""
 
-    def __init__(self, paths: Paths) -> None:
+    def __init__(self, paths: Paths, *, login: bool = False) -> None:
         self.paths = paths
+        self.login = login
+        """Whether one has to log in, and so can log out."""
         self.host: Fresh[HostFacts] = Fresh(lambda: hosts.facts(paths), 4.0)
         self.runs: Fresh[tuple[RunState, ...]] = Fresh(lambda: runs.list_runs(paths), 1.5)
-        self.chats = Chats()
+        self.chats = Chats(paths.logs / "chat.log")
         self._readers: dict[str, _Kept] = {}
+        self._verdicts: dict[tuple[str, float], Verdict | None] = {}
         self._lock = threading.Lock()
 
     def live(self) -> tuple[RunState, ...]:
         """Runs that are going on, newest first."""
         return tuple(run for run in self.runs.get() if run.state in LIVE)
+
+    def verdicts(self) -> dict[str, Verdict | None]:
+        """Run's id → what its verification said, for those that have ended; each is read once."""
+        ended = [run for run in self.runs.get() if run.state in ENDED]
+        known = self._verdicts
+        self._verdicts = {
+            key: known[key] if key in known else results.verdict(self.paths, key[0])
+            for key in ((run.id, run.changed) for run in ended)
+        }
+        return {run_id: verdict for (run_id, _), verdict in self._verdicts.items()}
 
     def snapshot(self, run_id: str) -> Snapshot:
         """Where a run stands; the same object as long as nothing changed. Raises `NotFound`."""
@@ -75,49 +88,3 @@ class Shared:
                 self._readers.pop(next(iter(self._readers)))
         with kept.lock:
             return kept.reader.read()
-
-
-class Chats:
-    """One loaded model for each browser session; a second one puts the first away."""
-
-    def __init__(self) -> None:
-        self._open: dict[str, tuple[str, ChatSession]] = {}
-        self._lock = threading.Lock()
-
-    def get(self, owner: str, path: str, base: Path | None) -> ChatSession:
-        """The session's model, loaded when it is not yet (seconds)."""
-        with self._lock:
-            held = self._open.get(owner)
-        if held is not None and held[0] == path:
-            return held[1]
-        self.close(owner)
-        chat = results.open_chat(Path(path), base)
-        with self._lock:
-            self._open[owner] = (path, chat)
-        return chat
-
-    def held(self, owner: str) -> str | None:
-        """The folder of the model that is loaded for this browser."""
-        with self._lock:
-            held = self._open.get(owner)
-        return held[0] if held else None
-
-    def stop(self, owner: str) -> None:
-        """Ends the answer that is being written, if there is one."""
-        with self._lock:
-            held = self._open.get(owner)
-        if held is not None:
-            held[1].stop()
-
-    def close(self, owner: str) -> None:
-        """Ends the engine process, which gives its memory back."""
-        with self._lock:
-            held = self._open.pop(owner, None)
-        if held is not None:
-            held[1].close()
-
-    def close_all(self) -> None:
-        with self._lock:
-            owners = list(self._open)
-        for owner in owners:
-            self.close(owner)

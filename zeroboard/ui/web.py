@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, MutableMapping, Sequence
+from typing import Any
 
 import gradio as gr
 from fastapi import FastAPI, Request
@@ -10,17 +11,18 @@ from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse, Red
 
 from zeroboard import __version__
 from zeroboard.errors import NotFound, ZeroBoardError
-from zeroboard.messages import LANGUAGES, Language, say
+from zeroboard.messages import LANGUAGES, Language, has, say
 from zeroboard.paths import Paths, confine
-from zeroboard.services import logs, runs
+from zeroboard.services import logs, results, runs, uploads
 from zeroboard.ui import dashboard, login
-from zeroboard.ui.guard import Guard
+from zeroboard.ui.guard import App, Guard, Receive, Scope, Send
 from zeroboard.ui.shared import Shared
 from zeroboard.ui.theme import LOGO, STYLESHEET, head, theme
+from zeroboard.ui.wiring import log_unexpected
 
 LANGUAGE_COOKIE = "zeroboard-language"
-UPLOAD = "1mb"
-"""Most bytes of an uploaded settings file."""
+UPLOAD = uploads.LARGEST
+"""Most bytes that a browser may send as a file; what a file may hold is judged where it is used."""
 
 
 def make_app(
@@ -33,7 +35,7 @@ def make_app(
 ) -> FastAPI:
     """The whole app. `lang` decides where `/` leads; None: the cookie, then what the browser asks for."""
     base = root_path.rstrip("/")
-    shared = Shared(paths)
+    shared = Shared(paths, login=auth is not None)
     app = FastAPI(title="ZeroBoard", docs_url=None, redoc_url=None, openapi_url=None, root_path=base)
     app.state.shared = shared
 
@@ -71,24 +73,38 @@ def make_app(
     def style() -> FileResponse:
         return FileResponse(STYLESHEET, media_type="text/css")
 
+    @app.get("/files/runs/{run_id}/plan/{name}")
+    def plan_file(run_id: str, name: str) -> FileResponse:
+        file = confine(runs.plan_file(paths, run_id, name), [paths.run(run_id).folder])
+        return FileResponse(file, media_type="text/plain", filename=file.name)
+
     @app.get("/files/runs/{run_id}/logs/{name}")
     def log_file(run_id: str, name: str) -> FileResponse:
         file = confine(logs.path(paths, run_id, name), [paths.run(run_id).logs])
         return FileResponse(file, media_type="text/plain", filename=f"{run_id}-{file.name}")
 
     @app.get("/files/runs/{run_id}/report")
-    def report(run_id: str) -> Response:
-        found = runs.reader(paths, run_id).read().report
+    def report(run_id: str, checkpoint: int | None = None) -> Response:
+        name = run_id if checkpoint is None else f"{run_id}/checkpoint-{checkpoint}"
+        found = results.read_report(paths, results.output(paths, name))
         if found is None:
-            raise NotFound("error.no-report", run=run_id)
-        names = {"Content-Disposition": f'attachment; filename="{run_id}-verify.json"'}
+            raise NotFound("error.no-report", run=name)
+        names = {"Content-Disposition": f'attachment; filename="{name.replace("/", "-")}-verify.json"'}
         return Response(found.model_dump_json(indent=2), media_type="application/json", headers=names)
 
     @app.exception_handler(ZeroBoardError)
     def told(request: Request, error: ZeroBoardError) -> PlainTextResponse:
-        status = 404 if isinstance(error, NotFound) else 400
-        return PlainTextResponse(say(error.says, language(request), **error.params), status_code=status)
+        lang = language(request)
+        words, remedy = say(error.says, lang, **error.params), f"{error.says}.remedy"
+        if has(remedy, lang):
+            words += "\n" + say(remedy, lang, **error.params)
+        return PlainTextResponse(words + "\n", status_code=404 if isinstance(error, NotFound) else 400)
 
+    @app.exception_handler(404)
+    def no_such_page(request: Request, error: Exception) -> PlainTextResponse:
+        return PlainTextResponse(say("error.no-such-page", language(request)) + "\n", status_code=404)
+
+    app.add_middleware(LastWord, language=language)
     if auth is not None:
         keeper = login.Login(auth)
         app.include_router(login.routes(keeper, base, language))
@@ -113,6 +129,31 @@ def make_app(
         )
     app.add_middleware(Guard, allow=allow_hosts)
     return app
+
+
+class LastWord:
+    """What no handler expected: the traceback goes to the log under an id, and the id to the browser, in a sentence."""
+
+    def __init__(self, app: App, *, language: Callable[[Request], Language]) -> None:
+        self.app, self.language = app, language
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        begun = False
+
+        async def watched(message: MutableMapping[str, Any]) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self.app(scope, receive, watched)
+        except Exception as error:  # noqa: BLE001 - told in a sentence; what has begun can only be broken off
+            number = log_unexpected(error, str(scope.get("path", "")))
+            if begun or scope["type"] != "http":
+                return
+            lang = self.language(Request(scope))
+            answer = PlainTextResponse(say("ui.error.unexpected", lang, id=number) + "\n", status_code=500)
+            await answer(scope, receive, send)
 
 
 def choose_language(fixed: Language | None, cookie: str | None, accepted: str) -> Language:

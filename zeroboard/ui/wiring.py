@@ -20,10 +20,10 @@ from typing import Any, Literal
 
 import gradio as gr
 
-from zeroboard.errors import Refused, ZeroBoardError
+from zeroboard.errors import Busy, Refused, ZeroBoardError
 from zeroboard.messages import Language, has, say
 from zeroboard.paths import Paths
-from zeroboard.ui.views.markup import join, problem_list, tag
+from zeroboard.ui.views.markup import join, problem_list, run_link, tag
 
 LOG = logging.getLogger("zeroboard.ui")
 
@@ -129,14 +129,21 @@ def sentence(error: Exception, where: str, lang: Language) -> str:
     if isinstance(error, ZeroBoardError):
         remedy = f"{error.says}.remedy"
         words = say(error.says, lang, **error.params)
-        return notice(words + (" " + say(remedy, lang, **error.params) if has(remedy, lang) else ""), "error", lang)
+        words += " " + say(remedy, lang, **error.params) if has(remedy, lang) else ""
+        run = error.params.get("run") if isinstance(error, Busy) else None
+        return notice(words, "error", lang, detail=run_link(str(run), say("ui.open-run", lang)) if run else None)
+    return notice(say("ui.error.unexpected", lang, id=log_unexpected(error, where)), "error", lang)
+
+
+def log_unexpected(error: Exception, where: str) -> str:
+    """Writes the traceback to the log, once a minute at most, and returns the id under which it stands there."""
     trace = traceback.extract_tb(error.__traceback__)
     last = f"{trace[-1].filename}:{trace[-1].lineno}" if trace else ""
     number = f"{zlib.crc32(f'{where} {type(error).__name__} {last}'.encode()):08x}"
     if time.monotonic() - _TOLD.get(number, -AGAIN) >= AGAIN:
         _TOLD[number] = time.monotonic()
         LOG.error("%s in %s", number, where, exc_info=error)
-    return notice(say("ui.error.unexpected", lang, id=number), "error", lang)
+    return number
 
 
 def notice(words: str, kind: Literal["error", "info"], lang: Language, detail: object = None) -> str:

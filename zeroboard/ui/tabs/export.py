@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import queue
-import threading
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gradio as gr
@@ -19,6 +16,7 @@ from zeroboard.services.results import Output
 from zeroboard.ui.controls import Choice
 from zeroboard.ui.desk import Desk
 from zeroboard.ui.panels import chat as chat_panel
+from zeroboard.ui.stream import Came, stream
 from zeroboard.ui.views import export as view
 from zeroboard.ui.wiring import Changes, html
 
@@ -28,91 +26,175 @@ class ExportTab:
     """The tab's components."""
 
     outputs: gr.Radio
-    """Run id of what is chosen."""
+    """Id of what is chosen."""
+    list_side: gr.Column
+    path: gr.Textbox
+    base: gr.Textbox
+    look: gr.Button
+    fold: gr.Accordion
     report: gr.HTML
     check: gr.Button
     chosen: gr.Column
     """What is there only when something is chosen."""
+    talk: gr.Column
+    """What is there only when it can be loaded."""
     chat: chat_panel.ChatPanel
+    places: gr.State
+    """Folders that a person named here: path → `Place`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A folder that a person named, with the base that was named for it and what a verification said."""
+
+    base: str | None
+    report: VerifyReport | None = None
+
+
+Places = Mapping[str, Place]
 
 
 def build(desk: Desk) -> ExportTab:
     """The components."""
+    say = desk.say
     with gr.Row(elem_classes=["zb-export"], equal_height=False):
         with gr.Column(scale=3, min_width=280, elem_classes=["zb-list"]):
-            outputs = Choice(
-                choices=[], label=desk.say("ui.export.outputs"), elem_id="zb-outputs", elem_classes=["zb-pick"]
-            )
+            with gr.Column(visible=False) as list_side:
+                outputs = Choice(
+                    choices=[], label=say("ui.export.outputs"), elem_id="zb-outputs", elem_classes=["zb-pick"]
+                )
+            with gr.Accordion(
+                say("ui.export.foreign"), open=False, elem_id="zb-foreign", elem_classes=["zb-section"]
+            ) as fold:
+                path = gr.Textbox(
+                    label=say("ui.export.foreign.path.label"), info=say("ui.export.foreign.path.hint"), max_lines=1,
+                    elem_id="zb-foreign-path", elem_classes=["zb-field"],
+                )  # fmt: skip
+                base = gr.Textbox(
+                    label=say("ui.export.foreign.base.label"), info=say("ui.export.foreign.base.hint"), max_lines=1,
+                    elem_id="zb-foreign-base", elem_classes=["zb-field"],
+                )  # fmt: skip
+                look = gr.Button(say("ui.button.look"), elem_id="zb-foreign-look")
         with gr.Column(scale=8, min_width=320):
             report = gr.HTML(
                 html(view.nothing(desk.lang)), elem_id="zb-report", elem_classes=["zb-panel"], min_height=160
             )
             with gr.Column(visible=False) as chosen:
                 with gr.Row(elem_classes=["zb-actions"]):
-                    check = gr.Button(
-                        desk.say("ui.button.verify"), elem_id="zb-verify", size="md", scale=0, min_width=180
-                    )
-                chat = chat_panel.build(desk)
-    return ExportTab(outputs=outputs, report=report, check=check, chosen=chosen, chat=chat)
+                    check = gr.Button(say("ui.button.verify"), elem_id="zb-verify", size="md", scale=0, min_width=180)
+                with gr.Column(visible=False) as talk:
+                    chat = chat_panel.build(desk)
+    return ExportTab(
+        outputs=outputs, list_side=list_side, path=path, base=base, look=look, fold=fold, report=report, check=check,
+        chosen=chosen, talk=talk, chat=chat, places=gr.State({}),
+    )  # fmt: skip
 
 
 def wire(desk: Desk, tab: ExportTab, opens: list[Any]) -> None:
     """Handlers and wiring; `opens` are the events upon which the list is read anew."""
 
-    def show_outputs(run_id: str, chosen: str | None) -> Changes:
+    def find(chosen: str | None, places: Places) -> Output:
+        """The output by the id that the browser sent; raises `NotFound` for one that was not offered."""
+        if chosen and chosen in places:
+            return results.foreign(chosen, places[chosen].base)
+        if not chosen or chosen.startswith("/"):
+            raise NotFound("error.no-result", run=chosen or "")
+        return results.output(desk.paths, chosen)
+
+    def show_outputs(run_id: str, chosen: str | None, places: Places) -> Changes:
         """The list; chosen is what was, else the result of the run that is open, else the newest."""
-        found = results.outputs(desk.paths)
-        ids = [o.run_id for o in found]
-        pick = chosen if chosen in ids else run_id if run_id in ids else ids[0] if ids else None
-        choices = [(output_label(desk, o), o.run_id) for o in found]
-        return {tab.outputs: gr.update(choices=choices, value=pick), **_show(desk, tab, pick)}
+        return _list(desk, tab, find, (chosen, run_id), places)
 
-    def choose_output(chosen: str | None) -> Changes:
-        return _show(desk, tab, chosen)
+    def choose_output(chosen: str | None, places: Places) -> Changes:
+        return _show(desk, tab, find(chosen, places), places)
 
-    def verify_output(chosen: str | None) -> Iterator[Changes]:
-        output = find(desk, chosen)
-        yield {tab.report: html(view.checking(desk.lang, None))}
-        for step in _verified(output.folder, output.base):
-            if isinstance(step, VerifyReport):
-                yield {tab.report: html(view.report(step, desk.lang))}
-            else:
-                yield {tab.report: html(view.checking(desk.lang, step))}
+    def look_at_folder(path: str, base: str, run_id: str, places: Places) -> Changes:
+        """A folder from elsewhere joins the list of this browser."""
+        output = results.foreign(path or "", base.strip() if base else None)
+        known = {**places, output.id: Place(base.strip() or None if base else None)}
+        return {**_list(desk, tab, find, (output.id, run_id), known), tab.places: known, tab.path: "", tab.base: ""}
 
-    shown = [tab.report, tab.chosen]
+    def verify_output(chosen: str | None, run_id: str, places: Places) -> Iterator[Changes]:
+        output = find(chosen, places)
+
+        def work(tell: Callable[[Progress], None]) -> VerifyReport:
+            return results.verify_output(desk.paths, output, on_progress=tell)
+
+        yield {tab.report: html(view.checking(output, desk.lang, None)), tab.check: gr.update(interactive=False)}
+        known = places
+        try:
+            for step in stream(work):
+                if not isinstance(step, Came):
+                    yield {tab.report: html(view.checking(output, desk.lang, step))}
+                elif output.run_id is None:
+                    known = {**places, output.id: replace(places[output.id], report=step.value)}
+        except Exception:
+            yield {**_show(desk, tab, output, places), tab.check: gr.update(interactive=True)}
+            raise
+        yield {
+            **_list(desk, tab, find, (output.id, run_id), known),
+            tab.places: known,
+            tab.check: gr.update(interactive=True),
+        }
+
+    shown = [tab.report, tab.chosen, tab.talk, tab.check, tab.chat.compare, tab.chat.base_side]
+    listed = [tab.outputs, tab.list_side, tab.fold, *shown]
     for number, event in enumerate(opens):
         handler = show_outputs if number == 0 else _again(show_outputs, number)
-        desk.wire.on(event, handler, inputs=[desk.run, tab.outputs], outputs=[tab.outputs, *shown])
-    desk.wire.on(tab.outputs.input, choose_output, inputs=[tab.outputs], outputs=shown)
-    desk.wire.on(tab.check.click, verify_output, inputs=[tab.outputs], outputs=shown)
-    chat_panel.wire(desk, tab.chat, tab.outputs)
+        desk.wire.on(event, handler, inputs=[desk.run, tab.outputs, tab.places], outputs=listed)
+    desk.wire.on(tab.outputs.input, choose_output, inputs=[tab.outputs, tab.places], outputs=shown)
+    desk.wire.on(
+        [tab.look.click, tab.path.submit, tab.base.submit], look_at_folder,
+        inputs=[tab.path, tab.base, desk.run, tab.places], outputs=[*listed, tab.places, tab.path, tab.base],
+    )  # fmt: skip
+    desk.wire.on(
+        tab.check.click, verify_output, inputs=[tab.outputs, desk.run, tab.places], outputs=[*listed, tab.places]
+    )
+    chat_panel.wire(desk, tab.chat, tab.outputs, find, tab.places)
 
 
-def _show(desk: Desk, tab: ExportTab, chosen: str | None) -> Changes:
-    if chosen is None:
+Find = Callable[[str | None, Places], Output]
+
+
+def _list(desk: Desk, tab: ExportTab, find: Find, wishes: tuple[str | None, str], places: Places) -> Changes:
+    """The list anew: what the runs brought forth, then the named folders that are still there; and what is chosen."""
+    outputs = list(results.outputs(desk.paths))
+    for path, place in places.items():
+        try:
+            found = find(path, places)
+        except NotFound:  # moved or removed since it was named
+            continue
+        outputs.append(replace(found, verdict=place.report.verdict if place.report else None))
+    by_id = {output.id: output for output in outputs}
+    pick = next((wish for wish in wishes if wish in by_id), next(iter(by_id), None))
+    choices = [(view.label(output, desk.lang), output.id) for output in outputs]
+    return {
+        tab.outputs: gr.update(choices=choices, value=pick),
+        tab.list_side: gr.update(visible=bool(outputs)),
+        **({} if outputs else {tab.fold: gr.update(open=True)}),
+        **_show(desk, tab, by_id.get(pick or ""), places),
+    }
+
+
+def _show(desk: Desk, tab: ExportTab, output: Output | None, places: Places) -> Changes:
+    """The chosen output: its report, or that it has none yet; and a conversation where it can be loaded."""
+    if output is None:
         return {tab.report: html(view.nothing(desk.lang)), tab.chosen: gr.update(visible=False)}
-    output = find(desk, chosen)
-    report = desk.shared.snapshot(output.run_id).report
-    if report is None:
-        page = view.unverified(str(output.folder), desk.lang)
+    if output.run_id is None:
+        report, download = places[output.id].report, None
     else:
-        page = view.report(report, desk.lang, f"{desk.base}/files/runs/{output.run_id}/report")
-    return {tab.report: html(page), tab.chosen: gr.update(visible=True)}
-
-
-def find(desk: Desk, run_id: str | None) -> Output:
-    """The output of a run by the id that the browser sent; raises `NotFound` for one that is not among them."""
-    for output in results.outputs(desk.paths):
-        if output.run_id == run_id:
-            return output
-    raise NotFound("error.no-result", run=run_id or "")
-
-
-def output_label(desk: Desk, output: Output) -> str:
-    """Run, kind and verdict in a line."""
-    kind = desk.say(f"ui.kind.{output.kind}") if output.kind else desk.say("ui.kind.unchecked")
-    verdict = desk.say(f"ui.verdict.{output.verdict}") if output.verdict else desk.say("ui.verdict.none")
-    return f"{output.name or output.run_id} — {kind} · {verdict}"
+        report = results.read_report(desk.paths, output)
+        download = f"{desk.base}/files/runs/{output.run_id}/report" + (
+            f"?checkpoint={output.step}" if output.step is not None else ""
+        )
+    page = view.unverified(output, desk.lang) if report is None else view.report(report, output, desk.lang, download)
+    return {
+        tab.report: html(page),
+        tab.chosen: gr.update(visible=True),
+        tab.check: gr.update(value=desk.say("ui.button.verify" if report else "ui.button.verify-first")),
+        tab.talk: gr.update(visible=output.kind in ("lora-adapter", "full-model")),
+        **chat_panel.select(tab.chat, output),
+    }
 
 
 def _again(handler: Any, number: int) -> Any:
@@ -124,23 +206,3 @@ def _again(handler: Any, number: int) -> Any:
 
     other.__name__ = f"{handler.__name__}_{number}"
     return other
-
-
-def _verified(folder: Path, base: Path | None) -> Iterator[Progress | VerifyReport]:
-    """Progress on its way, then the report; an exception of the verification is raised here."""
-    lines: queue.Queue[Progress | VerifyReport | Exception] = queue.Queue()
-
-    def work() -> None:
-        try:
-            lines.put(results.verify(folder, base=base, load=True, on_progress=lines.put))
-        except Exception as error:  # noqa: BLE001 - carried to the thread that shows it
-            lines.put(error)
-
-    threading.Thread(target=work, name="verify", daemon=True).start()
-    while True:
-        line = lines.get()
-        if isinstance(line, Exception):
-            raise line
-        yield line
-        if isinstance(line, VerifyReport):
-            return

@@ -34,8 +34,10 @@ def machine(host: HostFacts, ranks: int | None, lang: Language) -> str:
     return say("ui.machine.gpus", lang, cards=cards, driver=host.driver or say("ui.none", lang))
 
 
-def chips(*, host: HostFacts, live: tuple[RunState, ...], run_id: str, lang: Language, base: str) -> Markup:
-    """Machine, live runs (each a link that opens it) and the other language, which keeps the run in view."""
+def chips(
+    *, host: HostFacts, live: tuple[RunState, ...], run_id: str, lang: Language, base: str, logout: bool = False
+) -> Markup:
+    """Machine, live runs (each a link that opens it), the other language, which keeps the run in view; the way out."""
     runs = [
         tag(
             "a",
@@ -55,6 +57,7 @@ def chips(*, host: HostFacts, live: tuple[RunState, ...], run_id: str, lang: Lan
         *runs,
         tag("span", machine(host, None, lang), class_="zb-chip machine", title=host.hostname),
         languages(run_id, lang, base),
+        leave(lang, base) if logout else None,
         class_="zb-chips",
         data_zb_run=run_id,
     )
@@ -69,6 +72,12 @@ def run_words(run: RunState, lang: Language) -> str:
         phase = say(f"ui.phase.{run.phase}", lang)
         return phase if run.phase_done is None else f"{phase} {numbers.percent(run.phase_done, lang)}"
     return state
+
+
+def leave(lang: Language, base: str) -> Markup:
+    """The button that logs out."""
+    button = tag("button", say("ui.login.leave", lang), type="submit", class_="zb-chip")
+    return tag("form", button, method="post", action=f"{base}/logout", class_="zb-leave")
 
 
 def languages(run_id: str, lang: Language, base: str) -> Markup:
