@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from zeroboard.cli.diagnose import print_finding
 from zeroboard.cli.face import Face, clock, number
 from zeroboard.contract.state import ENDED
 from zeroboard.runs.snapshot import Snapshot
@@ -68,6 +69,9 @@ def outcome(face: Face, snapshot: Snapshot) -> int:
     said = show.describe(face.paths, snapshot, language=face.language)
     if said["problem"] is not None:
         face.problem(said["problem"])
+    root = next((f for f in said["findings"] if f["code"] != "benign"), None)
+    if root is not None and (said["problem"] is None or root["message"] != said["problem"]["message"]):
+        print_finding(root, face)
     took = state.ended - state.started if state.ended is not None and state.started is not None else None
     face.print(
         face.say(

@@ -6,6 +6,7 @@ import argparse
 import time
 from typing import Any
 
+from zeroboard.cli.diagnose import print_finding
 from zeroboard.cli.face import Face, clock, number, size
 from zeroboard.messages import Language, say
 from zeroboard.services import runs, show
@@ -43,6 +44,11 @@ def _print(said: dict[str, Any], face: Face) -> None:
     face.table((face.say(f"cli.show.{key}"), value) for key, value in rows)
     if said["problem"] is not None:
         face.problem(said["problem"])
+    if said["findings"]:
+        face.print()
+        face.print(face.say("cli.show.findings"))
+        for finding in said["findings"]:
+            print_finding(finding, face)
     if said["metrics"]:
         face.print()
         face.table(

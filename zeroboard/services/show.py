@@ -9,7 +9,7 @@ from zeroboard.messages import Language
 from zeroboard.paths import Paths, RunPaths
 from zeroboard.planning.specs import read_spec
 from zeroboard.runs.snapshot import Snapshot
-from zeroboard.services import runs, words
+from zeroboard.services import diagnose, runs, words
 
 
 def show(paths: Paths, run_id: str, *, language: Language = "en") -> dict[str, Any]:
@@ -44,7 +44,7 @@ def describe(paths: Paths, snapshot: Snapshot, *, language: Language = "en") -> 
         },
         "metrics": [step.model_dump(mode="json", exclude={"kind", "seq", "rank"}) for step in snapshot.steps],
         "proof": words.proof(snapshot.proof, language) if snapshot.proof is not None else None,
-        "findings": _findings(snapshot, language),
+        "findings": _findings(paths, snapshot, language),
         "problem": words.problem(state.problem, language) if state.problem is not None else None,
         "report": words.report(snapshot.report, language) if snapshot.report is not None else None,
     }
@@ -59,24 +59,10 @@ def _spec(run: RunPaths) -> dict[str, Any] | None:
     return spec.model_dump(mode="json") if spec is not None else None
 
 
-def _findings(snapshot: Snapshot, language: Language) -> list[dict[str, Any]]:
-    """Why it failed, as far as the supervisor saw it."""
-    problem = snapshot.state.problem
-    if problem is None or problem.severity != "error":
+def _findings(paths: Paths, snapshot: Snapshot, language: Language) -> list[dict[str, Any]]:
+    """Why it failed; a run that did not fail has none here (`zeroboard diagnose` looks at any)."""
+    state = snapshot.state
+    if state.state not in ("failed", "lost"):
         return []
-    said = words.problem(problem, language)
-    rank = problem.params.get("rank")
-    return [
-        {
-            "code": problem.code,
-            "severity": problem.severity,
-            "rank": rank,
-            "evidence": {
-                "file": problem.params.get("file"),
-                "line": problem.params.get("line"),
-                "text": problem.params.get("message"),
-            },
-            "message": said["message"],
-            "remedies": [{"text": said["remedy"], "set": problem.set}] if said["remedy"] else [],
-        }
-    ]
+    found = diagnose.of_run(paths.run(state.id), snapshot, glance=True)
+    return [diagnose.finding(finding, language) for finding in found.findings]

@@ -1,0 +1,1 @@
+"""Why did it fail: logs, events and exit codes → findings, the root cause first."""
