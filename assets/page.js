@@ -72,6 +72,11 @@
       if (setup && !setup.offsetParent) document.querySelector('#zb-faces button[role="tab"]')?.click();
       setTimeout(() => go(link.dataset.goto), 0);
     }
+    const press = event.target.closest("[data-press]");
+    if (press) {
+      const aim = document.getElementById(press.dataset.press);
+      (aim?.matches("button") ? aim : aim?.querySelector('button[role="tab"], button'))?.click();
+    }
     const copy = event.target.closest("[data-copy]");
     if (copy) {
       const from = document.getElementById(copy.dataset.copy);

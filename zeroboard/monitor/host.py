@@ -34,6 +34,9 @@ PROBE_TIMEOUT = 15.0
 
 LIBRARY = "libnvidia-ml.so.1"
 
+LOOK = 0.1
+"""Seconds in which it is measured how busy the processor is."""
+
 
 def host_facts(
     paths: Paths,
@@ -51,6 +54,7 @@ def host_facts(
         nvml=says,
         driver=driver,
         cpu_count=len(os.sched_getaffinity(0)),
+        cpu_percent=psutil.cpu_percent(interval=LOOK),
         memory_total=memory.total,
         memory_available=memory.available,
         disk_total=disk.total,

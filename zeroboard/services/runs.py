@@ -68,6 +68,11 @@ def stop(paths: Paths, run_id: str, *, discard: bool = False) -> RunState:
     return registry.read_state(run)
 
 
+def stop_asked(paths: Paths, run_id: str) -> bool:
+    """Whether a stop was asked of a run, also where its supervisor has not seen it yet."""
+    return paths.run(run_id).stop_request.is_file()
+
+
 def list_runs(paths: Paths) -> tuple[RunState, ...]:
     """Every run, newest first; one whose supervisor died is `lost`, as is a folder that cannot be read."""
     return registry.list_runs(paths)

@@ -33,11 +33,21 @@ Number = _handing_on("Number", gr.Number)
 Several = _handing_on("Several", gr.CheckboxGroup)
 
 
-def control(widget: Widget, value: Any, lang: Language, *, choices: list[tuple[str, str]] | None = None) -> Any:
-    """The component: labelled, explained, with its key in the spec. `choices` are known from outside (models, GPUs)."""
+def control(
+    widget: Widget,
+    value: Any,
+    lang: Language,
+    *,
+    choices: list[tuple[str, str]] | None = None,
+    words: str | None = None,
+) -> Any:
+    """The component: labelled, explained, with its key in the spec. `choices` are known from outside (models, GPUs).
+
+    `words`: the sentences `<words>.label` and `<words>.hint` instead of the field's own.
+    """
     common: dict[str, Any] = {
-        "label": label(widget, lang),
-        "info": hint(widget, lang),
+        "label": label(widget, lang, words),
+        "info": hint(widget, lang, words),
         "elem_id": element_id(widget.key),
         "elem_classes": ["zb-field"],
     }
@@ -71,20 +81,21 @@ def offered(widget: Widget, value: Any, unusual: bool = False) -> list[str]:
     return [c for c in widget.choices if widget.key != STAGE or c != UNUSUAL or unusual or value == UNUSUAL]
 
 
-def label(widget: Widget, lang: Language) -> str:
+def label(widget: Widget, lang: Language, words: str | None = None) -> str:
     if widget.key == OFFLOAD_WHAT:
         return say("ui.form.offload-what.label", lang)
     unit = widget.field.unit
-    words = say(f"field.{widget.field.key}.label", lang)
-    return f"{words} ({say(f'ui.unit.{unit}', lang)})" if unit else words
+    name = say(f"{words or f'field.{widget.field.key}'}.label", lang)
+    return f"{name} ({say(f'ui.unit.{unit}', lang)})" if unit else name
 
 
-def hint(widget: Widget, lang: Language) -> str:
+def hint(widget: Widget, lang: Language, words: str | None = None) -> str:
     """The sentence under the label; the field's bounds; its key, as the command line and the file name it."""
     if widget.key == OFFLOAD_WHAT:
         return say("ui.form.offload-what.hint", lang)
-    words = say("ui.form.offload.hint", lang) if widget.key == OFFLOAD else say(f"field.{widget.field.key}.hint", lang)
-    return " ".join(part for part in (words, bounds(widget), f"`{widget.field.key}`") if part)
+    own = "ui.form.offload" if widget.key == OFFLOAD else f"field.{widget.field.key}"
+    sentence = say(f"{words or own}.hint", lang)
+    return " ".join(part for part in (sentence, bounds(widget), f"`{widget.field.key}`") if part)
 
 
 def bounds(widget: Widget) -> str:

@@ -51,6 +51,8 @@ class Checked:
 
     spec: RunSpec | None
     problems: tuple[Problem, ...]
+    rest: RunSpec | None
+    """The spec with the demo's values for those that were refused, so that what is wrong elsewhere is told as well."""
 
 
 def widgets() -> tuple[Widget, ...]:
@@ -122,12 +124,36 @@ def offload(switch: object, what: object, stage: object) -> Offload | Any:
 def check(values: Mapping[str, Any]) -> Checked:
     """The spec of these values, or every problem at once, each with its field."""
     spec, problems = prepare.check_spec(to_mapping(values))
-    return Checked(spec=spec, problems=tuple(problems))
+    rest = spec
+    if spec is None:
+        demo = from_spec(prepare.default_spec())
+        bad = {problem.field for problem in problems}
+        mended = {key: demo[key] if key in bad else value for key, value in values.items()}
+        if OFFLOAD in bad:
+            mended[OFFLOAD_WHAT] = demo[OFFLOAD_WHAT]
+        rest, _ = prepare.check_spec(to_mapping(mended))
+    return Checked(spec=spec, problems=tuple(problems), rest=rest)
 
 
 def stamp(spec: RunSpec) -> str:
     """What tells one form from another: has it changed since the preview?"""
     return sha256_text(spec.model_dump_json())
+
+
+def kept(stored: object) -> dict[str, Any]:
+    """The values that a browser kept for widgets that there are now; nothing of what else it may hold."""
+    values = stored.get("values") if isinstance(stored, dict) else None
+    if not isinstance(values, dict):
+        return {}
+    known = {widget.key for widget in widgets()}
+    return {key: value for key, value in values.items() if key in known and _is_value(value)}
+
+
+def _is_value(value: object) -> bool:
+    """What a widget may hold; whether it is right is judged with everything else."""
+    if isinstance(value, list):
+        return all(isinstance(one, str) for one in value)
+    return value is None or isinstance(value, str | int | float)
 
 
 def _plain(field: FieldFacts, value: Any) -> Any:

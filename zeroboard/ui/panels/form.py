@@ -8,6 +8,7 @@ from typing import Any
 
 import gradio as gr
 from gradio.components import Component
+from markupsafe import Markup
 
 from zeroboard.contract.host import HostFacts
 from zeroboard.contract.spec import RunSpec
@@ -16,10 +17,19 @@ from zeroboard.services import prepare
 from zeroboard.ui import form
 from zeroboard.ui.controls import STAGE, choice_label, control, offered
 from zeroboard.ui.form import CARDS, LORA_FIELDS, Card, Widget
-from zeroboard.ui.views import header, numbers, plan
+from zeroboard.ui.views import numbers, plan
+from zeroboard.ui.views.markup import tag
+from zeroboard.ui.wiring import html
 
 OPEN: tuple[Card, ...] = ("model", "data", "zero")
 """Cards that stand open at first; the others say in a line what is chosen."""
+
+
+COUNT = "devices.count"
+DEVICES = (COUNT, "devices.gpus")
+"""Fields that stand beside the number of devices."""
+NO_DRIVER = "nvml.no-library"
+"""The ordinary reason why there is no GPU; others are worth telling."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +45,12 @@ class FormPanel:
     """Shown for LoRA alone."""
     stage_one: gr.Checkbox
     """Offers stage 1 among the stages."""
+    devices: gr.HTML
+    """What there is to run on, as counted."""
+    stages: gr.HTML
+    """What each rank stores at every stage."""
+    upload: gr.UploadButton
+    """Brings a data file."""
 
     def values(self, given: Sequence[Any]) -> dict[str, Any]:
         """What a handler was given, by widget key."""
@@ -53,9 +69,17 @@ def build(spec: RunSpec, choices: prepare.Choices, host: HostFacts, lang: Langua
         with gr.Accordion(
             plan.summary(card, spec, None, lang), open=card in OPEN, elem_id=f"card-{card}", elem_classes=["zb-section"]
         ) as cards[card]:
+            plain = [w for w in mine if _plain(w, host)]
             if card == "zero":
-                gr.HTML(f'<p class="zb-note">{devices(host, lang)}</p>')
-            _grid([w for w in mine if _plain(w, host)], filled, choices, host, lang, made)
+                with gr.Row(elem_classes=["zb-grid"]):
+                    extra["devices"] = gr.HTML(html(devices(host, lang)), elem_id="zb-devices")
+                    _controls([w for w in plain if w.key in DEVICES], filled, choices, host, lang, made)
+                plain = [w for w in plain if w.key not in DEVICES]
+            _grid(plain, filled, choices, host, lang, made)
+            if card == "data":
+                extra["upload"] = gr.UploadButton(say("ui.button.upload", lang), size="sm", elem_id="zb-upload")
+            if card == "zero":
+                extra["stages"] = gr.HTML(elem_id="zb-stages")
             if card in ("model", "data"):
                 facts[card] = gr.HTML(elem_id=f"facts-{card}")
             if card == "method":
@@ -63,7 +87,7 @@ def build(spec: RunSpec, choices: prepare.Choices, host: HostFacts, lang: Langua
                 with gr.Column(visible=spec.method.kind == "lora") as extra["lora"]:
                     _grid([w for w in lora if not w.advanced], filled, choices, host, lang, made)
                     _advanced([w for w in lora if w.advanced], filled, choices, host, lang, made)
-            rest = [w for w in mine if w.advanced and not _plain(w, host) and w.key != "devices.gpus"]
+            rest = [w for w in mine if not _plain(w, host)]
             if card == "zero":
                 with gr.Accordion(say("ui.form.advanced", lang), open=False, elem_classes=["zb-advanced"]):
                     extra["stage_one"] = gr.Checkbox(
@@ -84,6 +108,9 @@ def build(spec: RunSpec, choices: prepare.Choices, host: HostFacts, lang: Langua
         data_facts=facts["data"],
         lora=extra["lora"],
         stage_one=extra["stage_one"],
+        devices=extra["devices"],
+        stages=extra["stages"],
+        upload=extra["upload"],
     )
 
 
@@ -101,10 +128,26 @@ def _grid(
     made: dict[str, Component],
 ) -> None:
     with gr.Row(elem_classes=["zb-grid"]):
-        for widget in mine:
-            made[widget.key] = control(
-                widget, filled[widget.key], lang, choices=_choices(widget, filled, choices, host, lang)
-            )
+        _controls(mine, filled, choices, host, lang, made)
+
+
+def _controls(
+    mine: Sequence[Widget],
+    filled: Mapping[str, Any],
+    choices: prepare.Choices,
+    host: HostFacts,
+    lang: Language,
+    made: dict[str, Component],
+) -> None:
+    for widget in mine:
+        words = None
+        if widget.key == COUNT:
+            words = "ui.form.gpus.count" if host.gpus else "ui.form.processes"
+        elif widget.key == "devices.gpus" and not host.gpus:
+            words = "ui.form.gpus.none"
+        made[widget.key] = control(
+            widget, filled[widget.key], lang, choices=_choices(widget, filled, choices, host, lang), words=words
+        )
 
 
 def _advanced(
@@ -128,23 +171,45 @@ def _choices(
     if widget.key == "data.path":
         return [(name, name) for name in choices.datasets]
     if widget.key == "devices.gpus":
-        return [
-            (gpu_label(gpu.index, gpu.name, gpu.memory_used, gpu.memory_total, lang), gpu.uuid or "")
-            for gpu in host.gpus
-        ]
+        return gpu_choices(host, filled[widget.key] or [], lang)
     return None
 
 
-def gpu_label(index: int, name: str | None, used: int | None, total: int | None, lang: Language) -> str:
-    free = total - used if total is not None and used is not None else None
-    return say("ui.gpu.choice", lang, index=index, name=name or "GPU", free=numbers.size(free, lang))
+def gpu_choices(host: HostFacts, picked: Sequence[str], lang: Language) -> list[tuple[str, str]]:
+    """The GPUs with free memory and who holds them; one that was picked and is not here stays in sight."""
+    found = []
+    for gpu in host.gpus:
+        if gpu.uuid is None:
+            continue
+        free = None
+        if gpu.memory_total is not None and gpu.memory_used is not None:
+            free = gpu.memory_total - gpu.memory_used
+        held = host.held.get(gpu.uuid)
+        key = "ui.gpu.choice.lost" if gpu.state == "lost" else "ui.gpu.choice.held" if held else "ui.gpu.choice"
+        name = (gpu.name or "GPU").removeprefix("NVIDIA ")
+        words = say(key, lang, index=gpu.index, name=name, free=numbers.size(free, lang), run=held)
+        found.append((words, gpu.uuid))
+    here = {uuid for _, uuid in found}
+    return found + [(say("ui.gpu.choice.absent", lang, uuid=uuid), uuid) for uuid in picked if uuid not in here]
 
 
-def devices(host: HostFacts, lang: Language) -> str:
-    """What is here to run on, as counted."""
+def devices(host: HostFacts, lang: Language) -> Markup:
+    """The number of devices, as counted and not to be changed; and what there is instead where there are none."""
     if host.gpus:
-        return say("ui.devices.gpus", lang, n=len(host.gpus), machine=header.machine(host, None, lang))
-    return say("ui.devices.cpu", lang)
+        count = say("ui.devices.count.one" if len(host.gpus) == 1 else "ui.devices.count.value", lang, n=len(host.gpus))
+        hint = say("ui.devices.count.hint", lang)
+    else:
+        count = say("ui.devices.count.cpu", lang, ranks=min(2, host.cpu_count))
+        hint = say("ui.devices.count.cpu.hint", lang)
+        if host.nvml is not None and host.nvml != NO_DRIVER:
+            hint = say(host.nvml, lang) + " " + say(f"{host.nvml}.remedy", lang)
+    return tag(
+        "div",
+        tag("div", say("ui.devices.count", lang), class_="zb-label"),
+        tag("div", hint, class_="zb-hint"),
+        tag("output", count, class_="zb-fixed", aria_label=say("ui.devices.count", lang)),
+        class_="zb-fixed-field",
+    )
 
 
 def stages(widget: Widget, with_one: bool, lang: Language) -> list[tuple[str, str]]:

@@ -42,6 +42,8 @@ class LivePanel:
     """Save or discard?"""
     again: gr.Row
     """What to do with a run that has ended."""
+    detail: gr.Column
+    """Everything about a run; there while one is open."""
     log_names: gr.Radio
     log: gr.HTML
     timer: gr.Timer
@@ -57,48 +59,51 @@ class LivePanel:
         """What a look may change."""
         return [
             self.progress, self.outcome, self.machine, self.charts, self.proof, self.stop, self.again, self.to_export,
-            self.log_names, self.log,
+            self.log_names, self.log, self.detail,
         ]  # fmt: skip
 
 
 def build(desk: Desk) -> LivePanel:
     """The components, in the order of the page."""
     progress = gr.HTML(html(view.nothing(desk.lang)), elem_id="zb-progress", elem_classes=["zb-panel"], min_height=176)
-    outcome = gr.HTML(elem_id="zb-outcome")
-    with gr.Row(visible=False, elem_classes=["zb-actions"]) as stop:
-        stop_button = gr.Button(desk.say("ui.button.stop"), elem_id="zb-stop", size="md", scale=0, min_width=140)
-    with gr.Row(visible=False, elem_classes=["zb-actions", "zb-ask"]) as ask:
-        gr.HTML(f"<p>{desk.say('ui.stop.question')}</p>")
-        keep = gr.Button(desk.say("ui.button.stop-save"), elem_id="zb-stop-save", variant="primary", size="md")
-        discard = gr.Button(desk.say("ui.button.stop-discard"), elem_id="zb-stop-discard", variant="stop", size="md")
-        back = gr.Button(desk.say("ui.button.stop-back"), elem_id="zb-stop-back", size="md")
-    with gr.Row(visible=False, elem_classes=["zb-actions"]) as again:
-        to_export = gr.Button(
-            desk.say("ui.button.to-export"),
-            elem_id="zb-to-export",
-            variant="primary",
-            size="md",
-            scale=0,
-            min_width=180,
-        )
-        settings = gr.Button(
-            desk.say("ui.button.use-settings"), elem_id="zb-use-settings", size="md", scale=0, min_width=180
-        )
-    charts = gr.HTML(elem_id="zb-charts")
-    with gr.Tabs(elem_classes=["zb-inner"]):
-        with gr.Tab(desk.say("ui.tab.proof"), id="proof"):
-            proof_html = gr.HTML(elem_id="zb-proof", elem_classes=["zb-panel"], min_height=232)
-        with gr.Tab(desk.say("ui.tab.logs"), id="logs"):
-            log_names = Choice(
-                choices=[], label=desk.say("ui.logs.choose"), elem_id="zb-log-names", elem_classes=["zb-segment"]
+    with gr.Column(elem_classes=["zb-action-bar"]):
+        with gr.Row(visible=False, elem_classes=["zb-actions"]) as stop:
+            stop_button = gr.Button(desk.say("ui.button.stop"), elem_id="zb-stop", size="md", scale=0, min_width=140)
+        with gr.Row(visible=False, elem_classes=["zb-actions", "zb-ask"]) as ask:
+            gr.HTML(f"<p>{desk.say('ui.stop.question')}</p>")
+            keep = gr.Button(desk.say("ui.button.stop-save"), elem_id="zb-stop-save", variant="primary", size="md")
+            discard = gr.Button(
+                desk.say("ui.button.stop-discard"), elem_id="zb-stop-discard", variant="stop", size="md"
             )
-            log = gr.HTML(html(log_view.nothing(desk.lang)), elem_id="zb-log", min_height=400)
-        with gr.Tab(desk.say("ui.tab.machine"), id="machine"):
-            machine_html = gr.HTML(elem_id="zb-machine", min_height=140)
+            back = gr.Button(desk.say("ui.button.stop-back"), elem_id="zb-stop-back", size="md")
+        with gr.Row(visible=False, elem_classes=["zb-actions"]) as again:
+            to_export = gr.Button(
+                desk.say("ui.button.to-export"),
+                elem_id="zb-to-export",
+                variant="primary",
+                size="md",
+                scale=0,
+                min_width=180,
+            )
+            settings = gr.Button(
+                desk.say("ui.button.use-settings"), elem_id="zb-use-settings", size="md", scale=0, min_width=180
+            )
+    outcome = gr.HTML(elem_id="zb-outcome")
+    machine_html = gr.HTML(elem_id="zb-machine", min_height=64)
+    with gr.Column(visible=False, elem_classes=["zb-detail"]) as detail:
+        charts = gr.HTML(elem_id="zb-charts", min_height=288)
+        with gr.Tabs(elem_classes=["zb-inner"]):
+            with gr.Tab(desk.say("ui.tab.proof"), id="proof"):
+                proof_html = gr.HTML(elem_id="zb-proof", elem_classes=["zb-panel"], min_height=232)
+            with gr.Tab(desk.say("ui.tab.logs"), id="logs"):
+                log_names = Choice(
+                    choices=[], label=desk.say("ui.logs.choose"), elem_id="zb-log-names", elem_classes=["zb-segment"]
+                )
+                log = gr.HTML(html(log_view.nothing(desk.lang)), elem_id="zb-log", min_height=400)
     return LivePanel(
         progress=progress, outcome=outcome, machine=machine_html, charts=charts, proof=proof_html, stop=stop, ask=ask,
-        again=again, log_names=log_names, log=log, timer=gr.Timer(TICK), stop_button=stop_button, keep=keep,
-        discard=discard, back=back, to_export=to_export, settings=settings,
+        again=again, detail=detail, log_names=log_names, log=log, timer=gr.Timer(TICK), stop_button=stop_button,
+        keep=keep, discard=discard, back=back, to_export=to_export, settings=settings,
     )  # fmt: skip
 
 
@@ -107,6 +112,9 @@ def look(desk: Desk, panel: LivePanel, run_id: str, seen: Seen, log_name: str | 
     now = dict(seen)
     changes: dict[Any, Any] = {}
 
+    def known(slot: str, mark: object) -> bool:
+        return bool(now.get(slot) == hash(mark))
+
     def put(component: Any, slot: str, value: Any, mark: object | None = None) -> None:
         sign = hash(str(value) if mark is None else mark)
         if now.get(slot) != sign:
@@ -114,6 +122,8 @@ def look(desk: Desk, panel: LivePanel, run_id: str, seen: Seen, log_name: str | 
             changes[component] = value
 
     put(desk.chips, "chips", desk.header(run_id))
+    put(panel.machine, "machine", html(machine.cards(desk.shared.host.get(), desk.lang)))
+    put(panel.detail, "detail", gr.update(visible=bool(run_id)), bool(run_id))
     if run_id:
         shown = desk.shared.snapshot(run_id)
         if now.get("version") != (run_id, id(shown)):
@@ -122,18 +132,13 @@ def look(desk: Desk, panel: LivePanel, run_id: str, seen: Seen, log_name: str | 
             for component, slot, value in _pictures(desk, panel, shown):
                 put(component, slot, value)
             alive = shown.state.state in LIVE
-            put(
-                panel.stop,
-                "stop",
-                gr.update(visible=alive and shown.state.stop is None),
-                alive and shown.state.stop is None,
-            )
+            asked = shown.state.stop is not None or runs.stop_asked(desk.paths, run_id)
+            put(panel.stop, "stop", gr.update(visible=alive and not asked), alive and not asked)
             ended = not alive
             put(panel.again, "again", gr.update(visible=ended), ended)
             came = shown.report is not None
             put(panel.to_export, "to-export", gr.update(visible=came), came)
-        put(panel.machine, "machine", html(machine.cards(desk.shared.host.get(), desk.lang)))
-        _logs(desk, panel, run_id, log_name, put)
+        _logs(desk, panel, run_id, log_name, put, known)
     if changes:
         changes[desk.seen] = now
     return changes
@@ -149,7 +154,7 @@ def _pictures(desk: Desk, panel: LivePanel, shown: Snapshot) -> list[tuple[gr.HT
     ]
 
 
-def _logs(desk: Desk, panel: LivePanel, run_id: str, chosen: str | None, put: Any) -> None:
+def _logs(desk: Desk, panel: LivePanel, run_id: str, chosen: str | None, put: Any, known: Any) -> None:
     names = logs.names(desk.paths, run_id)
     if not names:
         put(panel.log_names, "log-names", gr.update(choices=[], value=None), names)
@@ -158,12 +163,12 @@ def _logs(desk: Desk, panel: LivePanel, run_id: str, chosen: str | None, put: An
     name = chosen if chosen in names else names[0]
     labels = [(log_label(desk, n), n) for n in names]
     put(panel.log_names, "log-names", gr.update(choices=labels, value=name), (run_id, names))
+    mark = (run_id, name, logs.stamp(desk.paths, run_id, name))
+    if known("log", mark):
+        return  # it has not grown
     end = logs.tail(desk.paths, run_id, name, lines=LOG_LINES)
-    put(
-        panel.log,
-        "log",
-        html(log_view.tail(end.text, end.size, run_id=run_id, name=name, base=desk.base, lang=desk.lang)),
-    )
+    shown = log_view.tail(end.text, end.size, run_id=run_id, name=name, base=desk.base, lang=desk.lang)
+    put(panel.log, "log", html(shown), mark)
 
 
 def log_label(desk: Desk, name: str) -> str:

@@ -29,7 +29,7 @@ def build(desk: Desk) -> RunsPanel:
 
 def wire(desk: Desk, panel: RunsPanel) -> None:
     def list_runs(run_id: str, mark: int) -> Changes:
-        found = html(view.runs(desk.shared.runs.get(), run_id, desk.lang))
+        found = html(view.runs(desk.shared.runs.get(), run_id, desk.lang, desk.shared.verdicts()))
         return {} if hash(found) == mark else {panel.table: found, panel.mark: hash(found)}
 
     desk.wire.on(

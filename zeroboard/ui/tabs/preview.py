@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import gradio as gr
 import yaml
+from markupsafe import Markup
 
 from zeroboard.contract.plan import Plan
 from zeroboard.contract.spec import RunSpec
@@ -14,6 +15,7 @@ from zeroboard.planning.specs import parse_spec, spec_yaml
 from zeroboard.ui import form
 from zeroboard.ui.desk import Desk, Written
 from zeroboard.ui.views import preview as view
+from zeroboard.ui.views.difference import difference
 from zeroboard.ui.views.markup import tag
 from zeroboard.ui.views.plan import changed
 from zeroboard.ui.wiring import Changes, html
@@ -36,7 +38,18 @@ class PreviewTab:
         """The changes that show a plan."""
         state = self.desk.shared.snapshot(plan.run_id or "").state.state
         words = self.desk.say(f"ui.state.{state}")
-        return {self.page: html(view.page(plan, self.desk.lang, words)), self.stale: ""}
+        shown = view.page(plan, self.desk.lang, words, base=self.desk.base, differs=self._differs(plan, spec))
+        return {self.page: html(shown), self.stale: ""}
+
+    def _differs(self, plan: Plan, spec: RunSpec) -> Markup:
+        """Against the last run that was started and whose settings can be read."""
+        for run in self.desk.shared.runs.get():
+            if run.id == plan.run_id or run.state == "planned":
+                continue
+            before = spec_of(self.desk.plan_of(run.id))
+            if before is not None:
+                return difference(before, spec, run.name or run.id, self.desk.lang)
+        return difference(None, spec, "", self.desk.lang)
 
     def stale_notice(self, written: Written | None, spec: RunSpec) -> str:
         """A sentence where the form is another than the one that was written; else nothing."""

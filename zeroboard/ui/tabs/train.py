@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from zeroboard.contract.plan import Plan
 from zeroboard.contract.reports import DataReport
 from zeroboard.contract.spec import RunSpec
 from zeroboard.errors import Refused, UsageError, ZeroBoardError
-from zeroboard.services import prepare, runs
+from zeroboard.services import prepare, runs, uploads
 from zeroboard.ui import form
 from zeroboard.ui.controls import STAGE, control
 from zeroboard.ui.desk import Desk, Written
@@ -21,25 +21,49 @@ from zeroboard.ui.form import CARDS
 from zeroboard.ui.panels import form as form_panel
 from zeroboard.ui.tabs.preview import PreviewTab
 from zeroboard.ui.views import plan as plan_view
+from zeroboard.ui.views.markup import tag
+from zeroboard.ui.views.stages import stages as stages_view
 from zeroboard.ui.wiring import Changes, html
+
+SETTINGS_LARGEST = 1 << 20
+"""Bytes of a file of settings."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """The components of the face."""
+
+    form: form_panel.FormPanel
+    name: Any
+    side: gr.HTML
+    why: gr.HTML
+    """Why Preview and Start are disabled."""
+    preview: gr.Button
+    start: gr.Button
+    save: gr.HTML
+    load: gr.UploadButton
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetUp:
     """The face, for those who fill it from elsewhere."""
 
-    fill: Any
-    """(spec) → changes that show it in the form."""
+    fill: Callable[[RunSpec], Changes]
+    """Changes that show a spec in the form."""
     inputs: list[Any]
     """Components whose values `look` takes."""
     outputs: list[Any]
-    """Components that `fill` and `look` change."""
-    look: Any
-    """(*values) → changes of everything that follows from the form."""
+    """Components that `fill`, `look` and `reopen` change."""
+    reopen: Callable[..., Changes]
+    """(what the browser kept, the open run's spec or None, *values) → the form as it was left."""
+    offer: Callable[..., Changes]
+    """(*values) → the choices as they are now: models, data sets, GPUs."""
+    offered: list[Any]
+    """Components that `offer` changes."""
 
 
-def build(desk: Desk, spec: RunSpec) -> tuple[Any, ...]:
-    """The components: (form, name, plan panel, buttons). Wired by `wire`, when the other tabs stand."""
+def build(desk: Desk, spec: RunSpec) -> Parts:
+    """The components. Wired by `wire`, when the other tabs stand."""
     with gr.Row(elem_classes=["zb-setup"], equal_height=False):
         with gr.Column(elem_classes=["zb-cards"], scale=7, min_width=320):
             panel = form_panel.build(spec, prepare.choices(desk.paths), desk.shared.host.get(), desk.lang)
@@ -48,28 +72,26 @@ def build(desk: Desk, spec: RunSpec) -> tuple[Any, ...]:
             named = next(w for w in form.widgets() if w.card is None)
             name = control(named, spec.name, desk.lang)
             with gr.Row(elem_classes=["zb-go"]):
+                why = gr.HTML(elem_id="zb-why")
                 preview = gr.Button(desk.say("ui.button.preview"), elem_id="zb-preview", size="lg")
                 start = gr.Button(desk.say("ui.button.start"), elem_id="zb-start", variant="primary", size="lg")
             with gr.Row(elem_classes=["zb-files"]):
                 save = gr.HTML(elem_id="zb-save-settings")
-                load = gr.UploadButton(
-                    desk.say("ui.button.load"),
-                    file_types=[".yaml", ".yml", ".json"],
-                    size="sm",
-                    elem_id="zb-load-settings",
-                )
-    return panel, name, side, preview, start, save, load
+                load = gr.UploadButton(desk.say("ui.button.load"), size="sm", elem_id="zb-load-settings")
+    return Parts(form=panel, name=name, side=side, why=why, preview=preview, start=start, save=save, load=load)
 
 
-def wire(desk: Desk, parts: tuple[Any, ...], preview_tab: PreviewTab) -> SetUp:
+def wire(desk: Desk, parts: Parts, preview_tab: PreviewTab) -> SetUp:
     """Handlers and wiring of the face."""
-    panel, name, side, preview_button, start_button, save, load = parts
+    panel = parts.form
     keys = ["name", *panel.controls]
-    widgets = [name, *panel.controls.values()]
+    widgets = [parts.name, *panel.controls.values()]
     inputs = [desk.written, *widgets]
     follows = [
-        side, save, panel.model_facts, panel.data_facts, panel.lora, *panel.cards.values(), preview_tab.stale,
+        parts.side, parts.why, parts.preview, parts.start, parts.save, panel.model_facts, panel.data_facts, panel.lora,
+        panel.stages, *panel.cards.values(), preview_tab.stale, desk.kept,
     ]  # fmt: skip
+    offered = [panel.controls["model.path"], panel.controls["data.path"], panel.controls["devices.gpus"], panel.devices]
 
     def values(given: tuple[Any, ...]) -> dict[str, Any]:
         return dict(zip(keys, given, strict=True))
@@ -77,21 +99,40 @@ def wire(desk: Desk, parts: tuple[Any, ...], preview_tab: PreviewTab) -> SetUp:
     def look(written: Written | None, *given: Any) -> Changes:
         """Everything that follows from the form, nothing of it written to disk."""
         checked = form.check(values(given))
-        spec = checked.spec
-        plan = prepare.plan(desk.paths, spec, host=desk.shared.host.get()) if spec is not None else None
-        problems = plan.problems if plan is not None else checked.problems
+        spec, host = checked.spec, desk.shared.host.get()
+        found = prepare.plan(desk.paths, checked.rest, host=host) if checked.rest is not None else None
+        refused = {problem.field for problem in checked.problems}
+        others = found.problems if found is not None else ()
+        problems = (*checked.problems, *(problem for problem in others if problem.field not in refused))
+        plan = found if spec is not None else None
+        why = plan_view.why_not(problems, desk.lang)
         changes: dict[Any, Any] = {
-            side: html(plan_view.panel(plan, problems, desk.lang)),
+            parts.side: html(plan_view.panel(plan, problems, desk.lang, host.disk_free)),
+            parts.why: html(tag("p", why, role="status")) if why else "",
+            parts.preview: gr.update(interactive=not why),
+            parts.start: gr.update(interactive=not why),
             panel.lora: gr.update(visible=values(given)["method.kind"] == "lora"),
+            desk.kept: {"values": values(given)},
         }
+        if checked.rest is not None:
+            changes[panel.model_facts] = html(plan_view.model_card(found, desk.lang))
+            changes[panel.data_facts] = html(plan_view.data_card(_judged(checked.rest), desk.lang))
         if spec is not None:
-            changes[save] = preview_tab.save_link(spec)
-            changes[panel.model_facts] = html(plan_view.model_card(plan, desk.lang))
-            changes[panel.data_facts] = html(plan_view.data_card(_judged(spec), desk.lang))
+            changes[parts.save] = preview_tab.save_link(spec)
+            changes[panel.stages] = _stages(spec, plan)
             changes[preview_tab.stale] = preview_tab.stale_notice(written, spec)
             for card in CARDS:
                 changes[panel.cards[card]] = gr.update(label=plan_view.summary(card, spec, plan, desk.lang))
         return changes
+
+    def _stages(spec: RunSpec, plan: Plan | None) -> str:
+        if plan is None or plan.model is None:
+            return ""
+        held = prepare.stages(spec, plan.model, desk.shared.host.get())
+        trained = held["none"].gradient_bytes // 4 if held else 0  # fp32 gradients, whole on each rank
+        share = trained / ((plan.model.parameters or 0) + trained) if spec.method.kind == "lora" and trained else None
+        picture = stages_view(held, spec.zero.stage, ranks=plan.batch.gpus, share=share, lang=desk.lang)
+        return html(picture) if picture is not None else ""
 
     def _judged(spec: RunSpec) -> DataReport | None:
         try:
@@ -136,45 +177,95 @@ def wire(desk: Desk, parts: tuple[Any, ...], preview_tab: PreviewTab) -> SetUp:
             desk.faces: gr.update(selected="live"),
         }
 
+    def show(filled: Mapping[str, Any]) -> Changes:
+        """The widgets with these values; those that are not named stay as they are."""
+        changes: dict[Any, Any] = {c: filled[key] for key, c in zip(keys, widgets, strict=True) if key in filled}
+        if STAGE in filled:
+            one = filled[STAGE] == "1"
+            choices = form_panel.stages(form_panel.stage_widget(), one, desk.lang)
+            changes[panel.stage_one] = one
+            changes[panel.controls[STAGE]] = gr.update(choices=choices, value=filled[STAGE])
+        return {**changes, **_offer(filled)}
+
     def fill(spec: RunSpec) -> Changes:
-        filled = form.from_spec(spec)
-        changes: dict[Any, Any] = {c: filled[key] for key, c in zip(keys, widgets, strict=True)}
-        changes[panel.stage_one] = spec.zero.stage == "1"
-        stage = panel.controls[STAGE]
-        choices = form_panel.stages(form_panel.stage_widget(), spec.zero.stage == "1", desk.lang)
-        changes[stage] = gr.update(choices=choices, value=spec.zero.stage)
+        return show(form.from_spec(spec))
+
+    def _offer(now: Mapping[str, Any]) -> Changes:
+        there, host = prepare.choices(desk.paths), desk.shared.host.get()
+        picked = now.get("devices.gpus") or []
+        found: dict[Any, Any] = {
+            panel.controls["model.path"]: there.models,
+            panel.controls["data.path"]: there.datasets,
+        }
+        changes: dict[Any, Any] = {c: gr.update(choices=[(name, name) for name in names]) for c, names in found.items()}
+        for key in ("model.path", "data.path"):
+            if key in now:
+                changes[panel.controls[key]]["value"] = now[key]
+        gpus = form_panel.gpu_choices(host, picked if isinstance(picked, list) else [], desk.lang)
+        changes[panel.controls["devices.gpus"]] = gr.update(choices=gpus, value=picked)
+        changes[panel.devices] = html(form_panel.devices(host, desk.lang))
         return changes
+
+    def offer(written: Written | None, *given: Any) -> Changes:
+        return _offer(values(given))
+
+    def reopen(kept: Any, spec: RunSpec | None, written: Written | None, *given: Any) -> Changes:
+        left = form.kept(kept)
+        filled = left or (form.from_spec(spec) if spec is not None else {})
+        now = {**values(given), **filled}
+        return {**show(now), **look(written, *(now[key] for key in keys))}
 
     def load_settings(file: str | None) -> Changes:
         if not file:
             raise UsageError("ui.load.nothing")
-        return fill(prepare.load_spec(str(Path(file)), ()))
+        if Path(file).stat().st_size > SETTINGS_LARGEST:
+            raise UsageError("ui.load.too-large")
+        return fill(prepare.load_spec(file, ()))
 
-    def offer_stage_one(offered: bool, stage: str) -> Changes:
-        choices = form_panel.stages(form_panel.stage_widget(), offered, desk.lang)
-        value = "2" if stage == "1" and not offered else stage
+    def upload_data(file: str | None, *given: Any) -> Changes:
+        if not file:
+            raise UsageError("ui.upload.nothing")
+        try:
+            place = uploads.keep_data(desk.paths, Path(file), Path(file).name)
+        finally:
+            Path(file).unlink(missing_ok=True)  # what the browser sent lies in a temporary folder of the server
+        return _offer({**values(given), "data.path": str(place)})
+
+    def offer_stage_one(wanted: bool, stage: str) -> Changes:
+        choices = form_panel.stages(form_panel.stage_widget(), wanted, desk.lang)
+        value = "2" if stage == "1" and not wanted else stage
         return {panel.controls[STAGE]: gr.update(choices=choices, value=value)}
 
     desk.wire.on(
         [c.change for c in widgets], look, inputs=inputs, outputs=follows, quiet=True, trigger_mode="always_last"
     )
     desk.wire.on(
-        preview_button.click,
+        parts.preview.click,
         preview,
         inputs=inputs,
         outputs=[desk.written, desk.tabs, *preview_tab.outputs],
     )
     desk.wire.on(
-        start_button.click,
+        parts.start.click,
         start,
         inputs=inputs,
         outputs=[desk.written, desk.run, desk.seen, desk.chips, desk.tabs, desk.faces, *preview_tab.outputs],
     )
-    desk.wire.on(load.upload, load_settings, inputs=[load], outputs=[*widgets, panel.stage_one])
+    desk.wire.on(
+        parts.load.upload, load_settings, inputs=[parts.load], outputs=[*widgets, panel.stage_one, panel.devices]
+    )
+    desk.wire.on(panel.upload.upload, upload_data, inputs=[panel.upload, *widgets], outputs=offered)
     desk.wire.on(
         panel.stage_one.input,
         offer_stage_one,
         inputs=[panel.stage_one, panel.controls[STAGE]],
         outputs=[panel.controls[STAGE]],
     )
-    return SetUp(fill=fill, inputs=inputs, outputs=[*widgets, panel.stage_one, *follows], look=look)
+    return SetUp(
+        fill=fill,
+        inputs=inputs,
+        outputs=[*widgets, panel.stage_one, panel.devices, *follows],
+        reopen=reopen,
+        offer=offer,
+        offered=offered,
+    )

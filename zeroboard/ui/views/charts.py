@@ -27,9 +27,13 @@ def line_chart(
     format_y: Callable[[float], str],
     x_end: float | None = None,
     y_from: float | None = None,
+    smooth: bool = False,
     empty: str,
 ) -> Markup:
-    """The chart. `title` and `words` are what is read aloud; `x_end` fixes the right end, `y_from` the lower."""
+    """The chart. `title` and `words` are what is read aloud; `x_end` fixes the right end, `y_from` the lower.
+
+    `smooth` draws the points lightly and a smoothed line over them.
+    """
     drawn = [p for p in points if p[1] is not None and math.isfinite(p[1])]
     inside: list[Markup] = []
     if drawn:
@@ -51,9 +55,11 @@ def line_chart(
             inside.append(tag("text", f"{step:,.0f}", x=_n(x), y=HEIGHT - BOTTOM + 15, text_anchor="middle"))
         for run in _runs(_thin(points)):
             spots = [at(x, y) for x, y in run]
-            inside.append(tag("polyline", points=" ".join(f"{_n(x)},{_n(y)}" for x, y in spots), class_="line"))
-            if len(points) <= 40:
+            inside.append(_polyline(spots, "raw" if smooth else "line"))
+            if len(points) <= 40 and not smooth:
                 inside.extend(tag("circle", cx=_n(x), cy=_n(y), r="2", class_="dot") for x, y in spots)
+        if smooth:
+            inside.extend(_polyline([at(x, y) for x, y in run], "line") for run in _runs(_thin(smoothed(points))))
         end = drawn[-1]
         x, y = at(end[0], end[1] or 0.0)
         inside.append(tag("circle", cx=_n(x), cy=_n(y), r="3.5", class_="now"))
@@ -72,6 +78,26 @@ def line_chart(
         aria_label=f"{title}. {words}",
         class_="zb-chart",
     )
+
+
+def smoothed(points: Sequence[Point], weight: float = 0.8) -> list[Point]:
+    """An exponential moving average, freed of the weight of its first value; gaps stay gaps.
+
+    (Kingma and Ba, arXiv 1412.6980, section 3, correct their moments in the same way.)
+    """
+    mean, share = 0.0, 0.0
+    found: list[Point] = []
+    for x, y in points:
+        if y is None or not math.isfinite(y):
+            found.append((x, None))
+            continue
+        mean, share = weight * mean + (1 - weight) * y, weight * share + 1 - weight
+        found.append((x, mean / share))
+    return found
+
+
+def _polyline(spots: Sequence[tuple[float, float]], class_: str) -> Markup:
+    return tag("polyline", points=" ".join(f"{_n(x)},{_n(y)}" for x, y in spots), class_=class_)
 
 
 def _n(value: float) -> str:

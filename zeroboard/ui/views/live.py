@@ -10,17 +10,21 @@ from zeroboard.messages import Language, has, say
 from zeroboard.runs.snapshot import Snapshot
 from zeroboard.ui.views import numbers
 from zeroboard.ui.views.charts import line_chart
-from zeroboard.ui.views.markup import badge, empty, join, problem_item, rows, tag
+from zeroboard.ui.views.markup import badge, empty, join, press, problem_item, rows, tag
 
 TRACK = ("starting", "running", "verifying", "finished")
-"""The stations of a run that goes well, drawn as a line of dots."""
+"""The stations of a run that goes well, drawn as a line."""
+STOPS = {"save": ("asked", "saving", "verifying", "stopped"), "discard": ("asked", "leaving", "stopped")}
+"""The stations of a stop, by what was asked for."""
+FORCED = "run.failed.stop-forced"
 
 STATE_KIND = {"finished": "pass", "failed": "fail", "stopped": "warn", "lost": "fail", "stopping": "warn"}
 
 
 def nothing(lang: Language) -> Markup:
     """No run is open."""
-    return empty(say("ui.live.empty.title", lang), say("ui.live.empty.text", lang))
+    button = press("zb-faces", say("ui.button.set-up", lang))
+    return empty(say("ui.live.empty.title", lang), say("ui.live.empty.text", lang), button)
 
 
 def progress(shown: Snapshot, lang: Language) -> Markup:
@@ -61,8 +65,44 @@ def progress(shown: Snapshot, lang: Language) -> Markup:
         (say("ui.live.took", lang), _took(shown, lang)),
     ]
     return tag(
-        "div", title, _track(run, lang), bar, tag("p", words, class_="zb-now", role="status"), rows(facts, "zb-figures")
+        "div", title, _way(shown, lang), bar, tag("p", words, class_="zb-now", role="status"), rows(facts, "zb-figures")
     )
+
+
+def _way(shown: Snapshot, lang: Language) -> Markup:
+    """The stations of the run, or of the stop that was asked for."""
+    run = shown.state
+    if run.stop is None or run.state == "finished":
+        return _track(run, lang)
+    names = STOPS[run.stop]
+    forced = run.problem is not None and run.problem.message_key == FORCED
+    if forced:
+        names = (*names[:-1], "forced")
+    reached = stop_station(shown)
+    at = len(names) - 1 if run.state in ENDED else names.index(reached) if reached in names else 0
+    dots = []
+    for number, name in enumerate(names):
+        done = number < at or run.state == "stopped"
+        kind = "bad" if run.state in ("failed", "lost") else "now"
+        dots.append(
+            tag(
+                "li",
+                say(f"ui.stop.stage.{name}", lang),
+                class_="done" if done else kind if number == at else None,
+                aria_current="step" if number == at else None,
+            )
+        )
+    return tag("ol", *dots, class_="zb-track")
+
+
+def stop_station(shown: Snapshot) -> str:
+    """How far a stop has come: asked, saving (or leaving), verifying."""
+    run = shown.state
+    if run.state == "verifying":
+        return "verifying"
+    if run.stop == "discard":
+        return "leaving"
+    return "saving" if any(save.time >= run.changed for save in shown.saves) else "asked"
 
 
 def _track(run: RunState, lang: Language) -> Markup:
@@ -91,23 +131,45 @@ def _where(shown: Snapshot, lang: Language) -> tuple[float | None, str]:
     run = shown.state
     if run.state in ENDED or run.state in ("planned", "lost"):
         full = 1.0 if run.state == "finished" else (run.step / run.steps if run.steps else 0.0)
-        return full, say(f"ui.now.{run.state}", lang)
+        return full, _end_words(shown, lang)
+    if run.state == "stopping":
+        key = {"saving": "saving", "leaving": "discard"}.get(stop_station(shown), "asked")
+        return (run.step / run.steps if run.steps else None), say(f"ui.now.stop.{key}", lang)
     if run.state in ("running", "saving") and run.steps:
         key = "ui.now.saving" if run.state == "saving" else "ui.now.running" if run.step else "ui.now.first-step"
         return run.step / run.steps, say(key, lang, step=run.step, steps=run.steps)
     phase = shown.phase
     if phase is not None and run.state in ("starting", "running", "verifying"):
-        return phase.done, _phase_words(phase, lang)
+        return phase.done, _phase_words(phase, shown.phase_since, lang)
     if run.state == "starting" and run.phase is not None:
         return run.phase_done, say(f"ui.now.phase.{run.phase}", lang)
     return None, say(f"ui.now.{run.state}", lang)
 
 
-def _phase_words(phase: PhaseEvent, lang: Language) -> str:
-    words = say(f"ui.now.phase.{phase.phase}", lang)
-    if phase.says and has(phase.says, lang):
-        return f"{words} {say(phase.says, lang, **phase.params)}"
+def _end_words(shown: Snapshot, lang: Language) -> str:
+    """How it ended, and what the verification says of what came out."""
+    run, report = shown.state, shown.report
+    words = say(f"ui.now.{run.state}", lang)
+    if report is not None and run.state in ("finished", "stopped"):
+        words += " " + say(f"ui.outcome.report.{report.verdict}", lang, kind=say(f"ui.kind.{report.kind}", lang))
     return words
+
+
+def _phase_words(phase: PhaseEvent, since: float | None, lang: Language) -> str:
+    words = [say(f"ui.now.phase.{phase.phase}", lang)]
+    if phase.says and has(phase.says, lang):
+        words.append(say(phase.says, lang, **phase.params))
+    left = phase_left(phase, since)
+    if left is not None:
+        words.append(say("ui.now.eta", lang, time=numbers.duration(left, lang)))
+    return " ".join(words)
+
+
+def phase_left(phase: PhaseEvent, since: float | None) -> float | None:
+    """Seconds that the phase will take still, by what it took so far; None before a twentieth of it is done."""
+    if phase.done is None or since is None or not 0.05 <= phase.done < 1.0:
+        return None
+    return (phase.time - since) * (1 - phase.done) / phase.done
 
 
 def _took(shown: Snapshot, lang: Language) -> str:
@@ -135,8 +197,11 @@ def charts(shown: Snapshot, lang: Language) -> Markup:
                 x_label=say("ui.chart.step", lang),
                 format_y=lambda y: f"{y:.3g}",
                 x_end=end,
+                smooth=True,
                 empty=waiting,
             ),
+            legend=True,
+            lang=lang,
         ),
         _card(
             say("ui.chart.rate", lang),
@@ -158,10 +223,18 @@ def charts(shown: Snapshot, lang: Language) -> Markup:
     )
 
 
-def _card(title: str, value: str, picture: Markup) -> Markup:
+def _card(title: str, value: str, picture: Markup, *, legend: bool = False, lang: Language = "en") -> Markup:
+    keys = tag(
+        "span",
+        tag("span", "", class_="stroke raw"),
+        say("ui.chart.raw", lang),
+        tag("span", "", class_="stroke"),
+        say("ui.chart.smooth", lang),
+        class_="zb-keys",
+    )
     return tag(
         "section",
-        tag("div", tag("h3", title), tag("b", value, class_="num"), class_="zb-title"),
+        tag("div", tag("h3", title), keys if legend else None, tag("b", value, class_="num"), class_="zb-title"),
         picture,
         class_="zb-card",
     )
@@ -185,21 +258,13 @@ def _loss_words(steps: tuple[StepEvent, ...], lang: Language) -> str:
 
 
 def outcome(shown: Snapshot, lang: Language) -> Markup:
-    """How it ended, or what went wrong so far: in words first, the traceback folded away."""
+    """What went wrong: in words with what to do first, the tracebacks folded away. Empty where nothing did."""
     run = shown.state
     parts: list[object] = []
-    if run.state in ("finished", "stopped", "failed", "lost"):
-        report = shown.report
-        words = say(f"ui.outcome.{run.state}", lang)
-        if report is not None and run.state in ("finished", "stopped"):
-            words += " " + say(f"ui.outcome.report.{report.verdict}", lang, kind=say(f"ui.kind.{report.kind}", lang))
-        parts.append(
-            tag("p", badge(STATE_KIND[run.state], say(f"ui.state.{run.state}", lang)), " ", words, class_="zb-verdict")
-        )
     if run.problem is not None:
         parts.append(tag("ul", problem_item(run.problem, lang), class_="zb-problems"))
     parts.extend(_error(e, lang) for e in shown.errors[:8])
-    return join(parts)
+    return tag("div", join(parts), class_="zb-notice error plain") if parts else join(())
 
 
 def _error(event: ErrorEvent, lang: Language) -> Markup:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from urllib.parse import urlencode
 
 from markupsafe import Markup, escape
 
@@ -36,8 +37,18 @@ def rows(pairs: Iterable[tuple[object, object]], class_: str = "zb-facts") -> Ma
     return tag("dl", *(tag("div", tag("dt", name), tag("dd", value)) for name, value in pairs), class_=class_)
 
 
-def table(head: Iterable[object], body: Iterable[Iterable[object]], *, caption: str, numbers_from: int = 99) -> Markup:
-    """A table that scrolls inside its card. Columns from `numbers_from` on are numbers: right, tabular."""
+def table(
+    head: Iterable[object],
+    body: Iterable[Iterable[object]],
+    *,
+    caption: str,
+    numbers_from: int = 99,
+    wide: bool = False,
+) -> Markup:
+    """A table that scrolls inside its card. Columns from `numbers_from` on are numbers: right, tabular.
+
+    `wide`: its last column is a sentence, which gets the room that is left.
+    """
     heads = list(head)
     cells = [
         tag("tr", *(tag("td", cell, class_="num" if at >= numbers_from else None) for at, cell in enumerate(row)))
@@ -59,6 +70,7 @@ def table(head: Iterable[object], body: Iterable[Iterable[object]], *, caption: 
                 ),
             ),
             tag("tbody", *cells),
+            class_="wide" if wide else None,
         ),
         class_="zb-scroll",
         tabindex="0",
@@ -78,9 +90,19 @@ def badge(kind: str, text: str) -> Markup:
     )
 
 
-def empty(title: str, text: str) -> Markup:
-    """An empty state: what is missing, and what to do next."""
-    return tag("div", tag("strong", title), tag("p", text), class_="zb-empty")
+def empty(title: str, text: str, button: Markup | None = None) -> Markup:
+    """An empty state: what is missing, what to do next, and a button that does it."""
+    return tag("div", tag("strong", title), tag("p", text), button, class_="zb-empty")
+
+
+def press(element: str, words: str) -> Markup:
+    """A button that presses another one of the page, by its id, wherever that stands."""
+    return tag("button", words, type="button", class_="zb-press", data_press=element)
+
+
+def run_link(run_id: str, words: str) -> Markup:
+    """A link that opens a run."""
+    return tag("a", words, href="?" + urlencode({"run": run_id}), class_="zb-open")
 
 
 def short_path(path: str, keep: int = 44) -> Markup:
@@ -105,6 +127,7 @@ def problem_item(problem: Problem, lang: Language) -> Markup:
             tag("a", label, href=f"#f-{problem.field}", class_="goto", data_goto=problem.field) if label else None,
             tag("span", words, class_="words"),
             tag("span", remedy, class_="remedy") if remedy else None,
+            run_link(str(problem.params["run"]), say("ui.open-run", lang)) if problem.params.get("run") else None,
         ),
         class_=f"zb-problem {problem.severity}",
         data_field=problem.field,

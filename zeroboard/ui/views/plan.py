@@ -6,16 +6,18 @@ from markupsafe import Markup
 
 from zeroboard.contract.plan import Plan, Promise
 from zeroboard.contract.problems import Problem, errors
-from zeroboard.contract.reports import DataReport
+from zeroboard.contract.reports import DataProblem, DataReport
 from zeroboard.contract.spec import RunSpec
 from zeroboard.messages import Language, has, say
 from zeroboard.ui.form import Card
 from zeroboard.ui.views import numbers
-from zeroboard.ui.views.markup import badge, field_label, join, problem_list, rows, table, tag
+from zeroboard.ui.views.difference import changes
+from zeroboard.ui.views.markup import badge, field_label, join, problem_list, rows, severity_word, tag
+from zeroboard.ui.views.stages import HELD, bar, total
 
 
-def panel(plan: Plan | None, problems: tuple[Problem, ...], lang: Language) -> Markup:
-    """The plan at a glance: verdict, batch sum, steps, files, what each rank holds, reasons, problems."""
+def panel(plan: Plan | None, problems: tuple[Problem, ...], lang: Language, disk_free: int | None = None) -> Markup:
+    """The plan at a glance: verdict, batch sum, steps, files, disk, what each rank holds, reasons, problems."""
     bad = errors(problems)
     verdict = (
         badge("fail", say("ui.plan.refused", lang, n=len(bad))) if bad else badge("pass", say("ui.plan.ready", lang))
@@ -23,14 +25,20 @@ def panel(plan: Plan | None, problems: tuple[Problem, ...], lang: Language) -> M
     parts: list[object] = [tag("div", tag("h2", say("ui.plan.title", lang)), verdict, class_="zb-title")]
     parts.append(problem_list(problems, lang))
     if plan is not None:
-        parts.append(_sums(plan, lang))
+        parts.append(_sums(plan, lang, disk_free))
         if plan.promise is not None:
             parts.append(holds(plan.promise, plan.batch.gpus, lang))
         parts.append(_decisions(plan, lang))
     return tag("div", join(parts), class_="zb-plan")
 
 
-def _sums(plan: Plan, lang: Language) -> Markup:
+def why_not(problems: tuple[Problem, ...], lang: Language) -> str:
+    """Why Preview and Start are disabled; empty where they are not."""
+    bad = errors(problems)
+    return say("ui.plan.mend-first", lang, n=len(bad)) if bad else ""
+
+
+def _sums(plan: Plan, lang: Language, disk_free: int | None) -> Markup:
     batch = plan.batch
     total = join(
         (
@@ -76,24 +84,17 @@ def _sums(plan: Plan, lang: Language) -> Markup:
                 ),
             )
         )
+    if plan.disk_bytes is not None and disk_free is not None:
+        need, free = numbers.size(plan.disk_bytes, lang), numbers.size(disk_free, lang)
+        pairs.append((say("ui.plan.disk", lang), say("ui.plan.disk.value", lang, need=need, free=free)))
     if plan.files:
         pairs.append((say("ui.plan.files", lang), join((tag("code", name, class_="file") for name in plan.files), " ")))
     return rows(pairs)
 
 
-HELD = ("parameters", "gradients", "optimizer")
-
-
 def holds(promise: Promise, ranks: int, lang: Language) -> Markup:
     """What each rank holds at this stage, drawn to scale, with the figures in the text."""
     figures = (promise.parameter_bytes, promise.gradient_bytes, promise.optimizer_bytes)
-    whole = sum(figures) or 1
-    bars = []
-    at = 0.0
-    for name, value in zip(HELD, figures, strict=True):
-        width = 100 * value / whole
-        bars.append(tag("rect", x=f"{at:.3f}%", y="0", width=f"{width:.3f}%", height="16", class_=name))
-        at += width
     legend = [
         tag(
             "li",
@@ -103,7 +104,7 @@ def holds(promise: Promise, ranks: int, lang: Language) -> Markup:
         )
         for name, value in zip(HELD, figures, strict=True)
     ]
-    words = say("ui.holds.title", lang, ranks=ranks, total=numbers.mib(sum(figures), lang))
+    words = say("ui.holds.title", lang, ranks=ranks, total=numbers.mib(total(promise), lang))
     if promise.offloaded_bytes:
         legend.append(
             tag(
@@ -116,7 +117,7 @@ def holds(promise: Promise, ranks: int, lang: Language) -> Markup:
     return tag(
         "figure",
         tag("figcaption", words),
-        tag("svg", *bars, width="100%", height="16", role="img", aria_label=words, class_="zb-bar"),
+        bar(promise, total(promise) or 1),
         tag("ul", *legend, class_="zb-legend"),
         class_="zb-holds",
     )
@@ -211,29 +212,39 @@ def data_card(report: DataReport | None, lang: Language) -> Markup:
         (say("ui.data.changed", lang), f"{report.changed:,}"),
         (say("ui.data.refused", lang), f"{report.refused:,}"),
     ]
+    facts = rows(pairs, "zb-facts grid")
     if not report.problems:
-        return rows(pairs, "zb-facts grid")
-    body = [
-        (
-            badge(p.severity, say(f"ui.severity.{p.severity}", lang)),
-            say(p.message_key, lang, count=p.count, **p.params) if has(p.message_key, lang) else p.code,
-            ", ".join(str(r) for r in p.rows[:8]) + (" …" if p.count > 8 else ""),
-            p.count,
-        )
-        for p in report.problems
-    ]
-    head = [say(f"ui.data.head.{name}", lang) for name in ("severity", "what", "rows", "count")]
-    return rows(pairs, "zb-facts grid") + table(head, body, caption=say("ui.data.problems", lang), numbers_from=3)
+        return join((facts, tag("p", badge("pass", say("ui.data.no-problems", lang)), class_="zb-data-good")))
+    items = [_data_problem(problem, lang) for problem in report.problems]
+    rest = None
+    if len(items) > SHOWN:
+        more = say("ui.data.more", lang, n=len(items) - SHOWN)
+        rest = tag("details", tag("summary", more), tag("ul", *items[SHOWN:], class_="zb-problems"))
+    title = tag("h3", say("ui.data.problems", lang))
+    return join((facts, title, tag("ul", *items[:SHOWN], class_="zb-problems"), rest))
+
+
+SHOWN = 4
+"""Kinds of problems of a data file that are shown at once; the others are folded away."""
+
+
+def _data_problem(problem: DataProblem, lang: Language) -> Markup:
+    """What is wrong with which rows, and what to do."""
+    params = {"count": problem.count, **problem.params}
+    words = say(problem.message_key, lang, **params) if has(problem.message_key, lang) else problem.code
+    remedy = f"{problem.message_key}.remedy"
+    return tag(
+        "li",
+        badge(problem.severity, severity_word(problem.severity, lang)),
+        tag(
+            "div",
+            tag("span", words, class_="words"),
+            tag("span", say(remedy, lang, **params), class_="remedy") if has(remedy, lang) else None,
+        ),
+        class_=f"zb-problem {problem.severity}",
+    )
 
 
 def changed(before: RunSpec, after: RunSpec, lang: Language) -> list[str]:
     """Labels of the fields in which two specs differ."""
-    one, two = before.model_dump(mode="json"), after.model_dump(mode="json")
-    found = []
-    for section, value in one.items():
-        if not isinstance(value, dict):
-            if value != two[section]:
-                found.append(field_label(section, lang))
-            continue
-        found += [field_label(f"{section}.{k}", lang) for k, v in value.items() if v != two[section][k]]
-    return found
+    return [field_label(key, lang) for key, _, _ in changes(before, after)]
