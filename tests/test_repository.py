@@ -37,6 +37,17 @@ TESTED_ELSEWHERE = {
     "zeroboard/services/host.py": "tests/services/test_doctor.py",
     "zeroboard/services/show.py": "tests/services/test_runs.py",
     "zeroboard/services/words.py": "tests/cli/test_cli.py",
+    "zeroboard/ui/controls.py": "tests/ui/test_page.py",
+    "zeroboard/ui/dashboard.py": "tests/ui/test_page.py",
+    "zeroboard/ui/desk.py": "tests/ui/test_page.py",
+    "zeroboard/ui/guard.py": "tests/ui/test_web.py",
+    "zeroboard/ui/login.py": "tests/ui/test_web.py",
+    "zeroboard/ui/panels/*.py": "tests/ui/test_page.py",
+    "zeroboard/ui/serve.py": "tests/ui/test_web.py",
+    "zeroboard/ui/shared.py": "tests/ui/test_stream.py",
+    "zeroboard/ui/tabs/*.py": "tests/ui/test_page.py",
+    "zeroboard/ui/theme.py": "tests/ui/test_page.py",
+    "zeroboard/ui/views/*.py": "tests/ui/test_views.py",
 }
 """Modules without a test file of their own name → the tests of the whole that they are a part of."""
 
