@@ -9,6 +9,9 @@ from pathlib import Path
 
 from zeroboard.paths import Paths
 
+AUTH = "ZEROBOARD_AUTH"
+"""Holds the page's password, which is no business of a run or of a model's own code: children do not get it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
@@ -27,4 +30,4 @@ class Settings:
 def read_settings(environ: Mapping[str, str] = os.environ, cache: str | None = None) -> Settings:
     """The settings from an environment; `cache` (the command line's `--cache`) goes first."""
     folder = cache or environ.get("ZEROBOARD_CACHE") or "cache"
-    return Settings(cache=Path(folder).expanduser().absolute(), auth=environ.get("ZEROBOARD_AUTH") or None)
+    return Settings(cache=Path(folder).expanduser().absolute(), auth=environ.get(AUTH) or None)

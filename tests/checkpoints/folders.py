@@ -135,7 +135,8 @@ def states(folder: Path, ranks: int = 2, stage: int = 3, step: int = 4) -> Path:
     if stage < 3:
         write_zip(below / "mp_rank_00_model_states.pt")
     (folder / "latest").write_text(below.name)
-    (folder / "zero_to_fp32.py").write_text("")
+    for script in ("zero_to_fp32.py", "zero_to_torch.py"):
+        (folder / script).write_text("")
     return folder
 
 

@@ -46,3 +46,9 @@ def test_a_cancelled_verb_is_ended(tmp_path: Path) -> None:
             cancelled=lambda: time.monotonic() - begin > 1,
         )
     assert time.monotonic() - begin < 5
+
+
+def test_an_engine_process_gets_no_password_of_the_page_and_no_hub() -> None:
+    given = verbs.environment({"PATH": "/bin", "ZEROBOARD_AUTH": "me:secret", "HF_HUB_OFFLINE": "0"})
+    assert given["PATH"] == "/bin" and given["HF_HUB_OFFLINE"] == "1" and "ZEROBOARD_AUTH" not in given
+    assert verbs.environment(None)["PATH"] == os.environ["PATH"]

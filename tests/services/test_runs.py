@@ -135,6 +135,19 @@ def test_a_run_whose_processes_all_died_is_failed_by_the_adopter(paths: Paths) -
     assert problem is not None and problem.says == "run.failed.supervisor-died"
 
 
+def test_a_lost_run_without_a_readable_plan_is_failed_once_and_for_all(paths: Paths) -> None:
+    run = make_run(paths, "--steps", "1000")
+    runs.start(paths, run.id, popen=popen)
+    until(lambda: read_state(run).step > 0)
+    kill_supervisor(run)
+    write_atomic(run.plan, "no plan")
+    assert runs.adopt_orphans(paths, popen=popen) == (run.id,)
+    until(ended(run))
+    problem = read_state(run).problem
+    assert problem is not None and (problem.code, problem.params["file"]) == ("plan-changed", "plan.json")
+    assert marked(run.id) == () and runs.adopt_orphans(paths, popen=popen) == ()
+
+
 def test_a_stop_reaches_a_run_whose_supervisor_was_killed(paths: Paths) -> None:
     run = make_run(paths, "--steps", "1000")
     runs.start(paths, run.id, popen=popen)

@@ -39,7 +39,7 @@ from zeroboard.contract.requests import (
 from zeroboard.errors import Busy, EngineFailed, Refused
 from zeroboard.paths import HOME
 from zeroboard.runs.launcher import Popen
-from zeroboard.runs.verbs import OFFLINE, TAIL, argv
+from zeroboard.runs.verbs import TAIL, argv, environment
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +91,7 @@ class ChatSession:
         process = popen(
             argv("chat"),
             cwd=HOME,
-            env={**(os.environ if env is None else env), **OFFLINE},
+            env=environment(env),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,

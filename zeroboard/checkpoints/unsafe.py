@@ -20,8 +20,8 @@ _OWN = re.compile(
 )
 """What the Trainer and DeepSpeed write themselves while training. Nothing needs to open them to use the result."""
 
-_OWN_MODULES = ("zero_to_fp32.py",)
-"""DeepSpeed lays its conversion script beside its states; ZeroBoard never runs it."""
+_OWN_MODULES = ("zero_to_fp32.py", "zero_to_torch.py")
+"""DeepSpeed lays its conversion scripts beside its states; ZeroBoard never runs them."""
 
 
 def judge_unsafe(folder: Folder, findings: Findings) -> None:

@@ -155,7 +155,7 @@ class Plan(Record):
     folder: str | None = None
     argv: tuple[str, ...] = ()
     env: dict[str, str] = {}
-    """What is set for the launcher; a secret appears as `<set>`."""
+    """What is set for the launcher. Never a secret: those are inherited."""
     scrubbed: tuple[str, ...] = ()
     """Inherited variables that are taken away."""
     files: dict[str, str] = {}

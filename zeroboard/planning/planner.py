@@ -24,6 +24,7 @@ from zeroboard.planning.rules import Facts, check, disk_needed
 from zeroboard.planning.specs import spec_yaml
 from zeroboard.planning.steps import steps
 from zeroboard.planning.tokens import tokens_key
+from zeroboard.settings import AUTH
 from zeroboard.zero.config import Sizes, bucket, config_name, deepspeed_config
 
 NO_RUN = "<run>"
@@ -58,7 +59,7 @@ SCRUBBED = (
     "ACCELERATE_MIXED_PRECISION",
     "ACCELERATE_DEEPSPEED_CONFIG_FILE",
     "DS_ACCELERATOR",
-    "ZEROBOARD_AUTH",
+    AUTH,
 )
 """Inherited variables that would turn a run into another one, and the page's password, which is nobody else's."""
 

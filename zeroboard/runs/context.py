@@ -26,9 +26,6 @@ from zeroboard.runs.processes import MARK
 
 log = logging.getLogger(__name__)
 
-SECRET = "<set>"
-"""Stands in a plan for a value that is only in the supervisor's own environment."""
-
 
 class Failed(Exception):
     """The run cannot go on; `problem` says why."""
@@ -85,8 +82,7 @@ class Context:
     def environment(self, inherited: Mapping[str, str] = os.environ) -> dict[str, str]:
         """The environment of the run's children: what is inherited, less what is scrubbed, and the plan's values."""
         kept = {key: value for key, value in inherited.items() if key not in self.plan.scrubbed}
-        chosen = {key: value for key, value in self.plan.env.items() if value != SECRET}
-        return {**kept, **chosen, MARK: self.run.id}
+        return {**kept, **self.plan.env, MARK: self.run.id}
 
     def stop_request(self) -> StopRequest | None:
         """The stop that was asked for, if one was."""

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from zeroboard.contract.problems import Problem
 from zeroboard.contract.state import ENDED, RunState
-from zeroboard.errors import NotFound
+from zeroboard.errors import NotFound, ZeroBoardError
 from zeroboard.files import append_line, write_atomic
 from zeroboard.paths import Paths, RunPaths
 from zeroboard.runs import ending, preparing
@@ -63,15 +63,17 @@ def supervise(
         devices = _take_devices(run, state)
         if len(devices) < len(state.devices) and not adopt:
             return TAKEN
-        context = Context(
-            run=run,
-            plan=read_plan(run),
-            life=Life(run, state, write=write, append=append),
-            popen=popen,
-            timing=timing or Timing(),
-        )
-        _Supervisor(context).live(adopt=adopt)
-        return 0 if context.life.settle(patience=context.timing.settle) else UNSAID
+        life, timing = Life(run, state, write=write, append=append), timing or Timing()
+        try:
+            plan = read_plan(run)
+        except ZeroBoardError as error:
+            if not adopt:
+                raise
+            log.error("%s", error)
+            _give_up(life)
+        else:
+            _Supervisor(Context(run=run, plan=plan, life=life, popen=popen, timing=timing)).live(adopt=adopt)
+        return 0 if life.settle(patience=timing.settle) else UNSAID
     finally:
         for held in (*devices, lock):
             held.release()
@@ -88,6 +90,13 @@ def _take_devices(run: RunPaths, state: RunState) -> list[Lock]:
             break
         taken.append(lock)
     return taken
+
+
+def _give_up(life: Life) -> None:
+    """Without its plan a run cannot be gone on with: end what is left of it, or everybody who looks would try again."""
+    kill_marked(life.run.id, since=life.state.created)
+    problem = Problem(code="plan-changed", says="run.failed.changed", params={"file": life.run.plan.name})
+    life.go("failed", problem=problem, phase=None, phase_done=None)
 
 
 class _Supervisor:

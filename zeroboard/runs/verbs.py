@@ -25,6 +25,7 @@ from zeroboard.contract.requests import VERB_LINE, Answer, Progress
 from zeroboard.errors import EngineFailed
 from zeroboard.paths import HOME
 from zeroboard.runs.launcher import Popen
+from zeroboard.settings import AUTH
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +39,12 @@ LEAVE = 60.0
 
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
 """Set for every verb: a local path never becomes a request to a hub."""
+
+
+def environment(env: Mapping[str, str] | None) -> dict[str, str]:
+    """The environment of a verb: this one (None: this process's own) without the page's password, and offline."""
+    given = os.environ if env is None else env
+    return {**{key: value for key, value in given.items() if key != AUTH}, **OFFLINE}
 
 
 class Cancelled(Exception):
@@ -65,12 +72,11 @@ def call(
     times a second. Raises `EngineFailed` (params `verb`, `code`, `tail`) where the process ends without an answer or
     with an exit code other than 0, and `Cancelled`.
     """
-    environment = {**(os.environ if env is None else env), **OFFLINE}
     with _log(log_to) as errors:
         process = popen(
             argv(verb),
             cwd=HOME,
-            env=environment,
+            env=environment(env),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
