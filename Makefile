@@ -27,7 +27,7 @@ DONE := $(VENV)/done
 export DS_BUILD_OPS := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types fence tree demo clean
+.PHONY: help run test check lint types fence tree screenshots demo clean
 
 help:
 	@printf '%s\n' \
@@ -39,6 +39,7 @@ help:
 	  'make types   mypy' \
 	  'make fence   import-linter: the layers of the house' \
 	  'make tree    write the file tree of README.md anew' \
+	  'make screenshots   take the pictures of docs/images anew, from a real run of the demo (needs Chromium)' \
 	  'make clean   remove the environment and what tools left; runs in cache/ stay'
 
 # Without the bundled model the page still opens, so `prepare` says what is wrong and the page follows.
@@ -66,6 +67,9 @@ fence: $(DONE)/dev
 
 tree: $(DONE)/install
 	@$(PY) -m tests.tree
+
+screenshots: $(DONE)/dev $(DONE)/model
+	@$(PY) -m tests.browser.screenshots $(ARGS)
 
 clean:
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

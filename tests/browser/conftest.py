@@ -36,6 +36,7 @@ class Dashboard:
     cache: Path
     port: int
     process: subprocess.Popen[bytes] | None = field(default=None)
+    auth: str | None = None
 
     @property
     def url(self) -> str:
@@ -43,6 +44,8 @@ class Dashboard:
 
     def start(self) -> None:
         env = {**os.environ, "ZEROBOARD_CACHE": str(self.cache)}
+        if self.auth is not None:
+            env["ZEROBOARD_AUTH"] = self.auth
         argv = [sys.executable, str(ROOT / "app.py"), "--port", str(self.port)]
         self.process = subprocess.Popen(argv, cwd=ROOT, env=env)
         until = time.monotonic() + READY
@@ -63,12 +66,16 @@ class Dashboard:
             self.process = None
 
 
-@pytest.fixture
-def dashboard(tmp_path: Path) -> Iterator[Dashboard]:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    found = Dashboard(cache=tmp_path / "cache", port=port)
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@pytest.fixture
+def dashboard(tmp_path: Path) -> Iterator[Dashboard]:
+    found = Dashboard(cache=tmp_path / "cache", port=free_port())
     found.start()
     yield found
     found.kill()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
 import socket
 import subprocess
@@ -26,7 +27,7 @@ from zeroboard.ui.web import choose_language
 
 
 @contextlib.contextmanager
-def served(cache: Path, auth: str | None = None) -> Iterator[httpx.Client]:
+def served(cache: Path, auth: str | None = None, extra: str = "") -> Iterator[httpx.Client]:
     """The page in a process of its own on a free port, as `zeroboard ui` opens it.
 
     Not in this process: Gradio leaves event loops open, which here would be warnings, and warnings are errors.
@@ -38,7 +39,7 @@ def served(cache: Path, auth: str | None = None) -> Iterator[httpx.Client]:
 from pathlib import Path
 from zeroboard.settings import Settings
 from zeroboard.ui import serve
-serve(Settings(cache=Path({str(cache)!r})), port={port}, auth={auth!r})
+serve(Settings(cache=Path({str(cache)!r})), port={port}, auth={auth!r}, {extra})
 """
     with subprocess.Popen([sys.executable, "-c", code]) as process:
         try:
@@ -187,6 +188,71 @@ def test_a_log_that_is_a_link_out_of_its_folder_is_not_followed(
 def test_a_report_is_downloaded(client: httpx.Client, runs: dict[str, RunPaths]) -> None:
     assert client.get(f"/files/runs/{runs['finished'].id}/report").json()["kind"] == "lora-adapter"
     assert client.get(f"/files/runs/{runs['running'].id}/report").status_code == 404
+
+
+def test_the_report_of_a_checkpoint_is_downloaded_by_its_step(client: httpx.Client, runs: dict[str, RunPaths]) -> None:
+    run = runs["finished"]
+    checkpoint = run.checkpoints / "checkpoint-40"
+    checkpoint.mkdir(parents=True)
+    assert client.get(f"/files/runs/{run.id}/report", params={"checkpoint": 40}).status_code == 404
+    (run.reports / "verify-checkpoint-40.json").write_bytes(run.verify_report.read_bytes())
+    answer = client.get(f"/files/runs/{run.id}/report", params={"checkpoint": 40})
+    assert answer.json()["verdict"] == "warn"
+    assert "checkpoint-40" in answer.headers["content-disposition"]
+    assert client.get(f"/files/runs/{run.id}/report?checkpoint=../x").status_code == 422
+
+
+def test_what_is_not_there_is_told_in_the_language_of_the_browser(client: httpx.Client) -> None:
+    assert client.get("/nowhere").text == "There is no such page here.\n"
+    assert "没有" in client.get("/files/runs/none/report", headers={"accept-language": "zh-CN"}).text
+
+
+def test_what_nobody_expected_is_a_sentence_with_an_id_and_a_traceback_in_the_log(
+    client: httpx.Client, runs: dict[str, RunPaths]
+) -> None:
+    run = runs["failed"]
+    run.verify_report.parent.mkdir(exist_ok=True)
+    run.verify_report.mkdir()  # a folder where a file belongs
+    run.model.mkdir()
+    answer = client.get(f"/files/runs/{run.id}/report")
+    assert answer.status_code == 500
+    found = re.search(r"id ([0-9a-f]{8})", answer.text)
+    assert found and "Traceback" not in answer.text
+    log = (run.folder.parent.parent / "logs" / "dashboard.log").read_text()
+    assert found[1] in log and "Traceback" in log and "IsADirectoryError" in log
+    run.verify_report.rmdir()
+
+
+def test_a_logout_ends_the_cookie_wherever_it_is_kept(tmp_path: Path) -> None:
+    with served(tmp_path, auth="ann:secret") as client:
+        client.post("/login", data={"user": "ann", "password": "secret"}, follow_redirects=False)
+        kept = client.cookies["zeroboard-session"]
+        assert client.get("/en/config").status_code == 200
+        left = client.post("/logout", follow_redirects=False)
+        assert left.headers["location"] == "/login"
+        assert "zeroboard-session" not in client.cookies
+        assert client.get("/en/config", headers={"cookie": f"zeroboard-session={kept}"}).status_code == 401
+        page = client.get("/login", headers={"accept-language": "zh-CN"}).text
+        assert 'lang="zh-CN"' in page and "/language/en" in page
+        assert client.post("/login", content=b"x" * 5000).status_code == 413
+        assert client.post("/login", content=iter([b"user=ann"])).status_code == 413  # no length told
+
+
+def test_a_cookie_is_worth_nothing_once_it_is_changed() -> None:
+    login = Login("ann:secret")
+    cookie = login.cookie()
+    assert login.valid(cookie) and login.cookie() != cookie
+    until, number, signature = cookie.split(".")
+    for forged in (
+        f"{int(until) + 1}.{number}.{signature}",
+        f"{until}.0{number}.{signature}",
+        cookie[:-1],
+        "..",
+        "",
+        "é",
+    ):
+        assert not login.valid(forged)
+    assert not Login("ann:secret").valid(cookie)  # another process, another key
 
 
 def test_without_a_login_nothing_but_the_login_is_served(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from starlette.requests import HTTPConnection
 
 from zeroboard.errors import UsageError
 from zeroboard.messages import LANGUAGES, Language, say
+from zeroboard.paths import RUN_ID
 from zeroboard.ui.guard import App, Receive, Scope, Send
 from zeroboard.ui.theme import logo
 from zeroboard.ui.views.header import languages
@@ -121,7 +122,8 @@ class Gate:
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
         elif scope["method"] == "GET" and "text/html" in asked.headers.get("accept", ""):
-            await RedirectResponse(f"{self.base}/login", status_code=303)(scope, receive, send)
+            login = f"{self.base}/login{_query(asked)}"
+            await RedirectResponse(login, status_code=303)(scope, receive, send)
         else:
             await Response(status_code=401)(scope, receive, send)
 
@@ -139,21 +141,21 @@ def routes(login: Login, base: str, language: Callable[[Request], Language]) -> 
 
     @router.get("/login")
     def page(request: Request) -> HTMLResponse:
-        return HTMLResponse(_page(language(request), base, None))
+        return HTMLResponse(_page(language(request), base, _query(request), None))
 
     @router.post("/login")
     async def enter(request: Request) -> Response:
-        lang = language(request)
+        lang, query = language(request), _query(request)
         address = request.client.host if request.client else ""
         if login.blocked(address):
-            return HTMLResponse(_page(lang, base, "ui.login.blocked"), status_code=429)
+            return HTMLResponse(_page(lang, base, query, "ui.login.blocked"), status_code=429)
         length = request.headers.get("content-length", "")
         if not length.isascii() or not length.isdigit() or int(length) > BODY:
             return Response(status_code=413)
         from_form = dict(parse_qsl((await request.body()).decode("utf-8", "replace")))
         if not login.right(from_form.get("user", ""), from_form.get("password", ""), address):
-            return HTMLResponse(_page(lang, base, "ui.login.wrong"), status_code=401)
-        answer = RedirectResponse(f"{base}/", status_code=303)
+            return HTMLResponse(_page(lang, base, query, "ui.login.wrong"), status_code=401)
+        answer = RedirectResponse(f"{base}/{query}", status_code=303)
         secure = request.url.scheme == "https"
         answer.set_cookie(
             COOKIE, login.cookie(), max_age=LASTS, httponly=True, samesite="lax", secure=secure, path=base or "/"
@@ -163,7 +165,13 @@ def routes(login: Login, base: str, language: Callable[[Request], Language]) -> 
     return router
 
 
-def _page(lang: Language, base: str, problem: str | None) -> str:
+def _query(asked: HTTPConnection) -> str:
+    """The run that was asked for, kept over the login; only what can be a run's id, so that it leads nowhere else."""
+    run = asked.query_params.get("run", "")
+    return f"?run={run}" if RUN_ID.fullmatch(run) else ""
+
+
+def _page(lang: Language, base: str, query: str, problem: str | None) -> str:
     form = tag(
         "form",
         tag("div", Markup(logo()), tag("h1", "ZeroBoard"), class_="zb-login-brand"),
@@ -181,7 +189,7 @@ def _page(lang: Language, base: str, problem: str | None) -> str:
         tag("button", say("ui.login.enter", lang), type="submit"),
         languages("", lang, base),
         method="post",
-        action=f"{base}/login",
+        action=f"{base}/login{query}",
         class_="zb-login",
     )
     head = tag(
