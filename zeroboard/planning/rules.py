@@ -64,6 +64,7 @@ def _problem(
 
 
 def offload_needs_stage(facts: Facts) -> list[Problem]:
+    """Offload is part of ZeRO, and parameters can leave the GPU at stage 3 alone."""
     zero, code, field = facts.spec.zero, "offload-needs-stage", "zero.offload"
     if zero.offload == "none":
         return []
@@ -76,12 +77,14 @@ def offload_needs_stage(facts: Facts) -> list[Problem]:
 
 
 def offload_toolchain(facts: Facts) -> list[Problem]:
+    """DeepSpeed compiles the optimizer that runs on the CPU."""
     if facts.spec.zero.offload == "none" or facts.host.compiler is not None:
         return []
     return [_problem("offload-toolchain", "zero.offload", mend={"zero.offload": "none"})]
 
 
 def stage_unneeded(facts: Facts) -> list[Problem]:
+    """A stage shares between ranks; one rank has nobody to share with, unless it offloads."""
     zero = facts.spec.zero
     if zero.stage == "none" or zero.offload != "none" or facts.devices.ranks > 1:
         return []
@@ -90,6 +93,7 @@ def stage_unneeded(facts: Facts) -> list[Problem]:
 
 
 def precision(facts: Facts) -> list[Problem]:
+    """Types that the device does not compute in, or not well."""
     asked, code, field = facts.spec.train.precision, "precision-unsupported", "train.precision"
     auto = {"train.precision": "auto"}
     found: list[Problem] = []
@@ -108,6 +112,7 @@ def precision(facts: Facts) -> list[Problem]:
 
 
 def gpus_available(facts: Facts) -> list[Problem]:
+    """GPUs, or ranks, that were asked for and are not there."""
     asked, code = facts.spec.devices, "gpu-unavailable"
     usable = {gpu.uuid for gpu in usable_gpus(facts.host)}
     known = {gpu.uuid for gpu in facts.host.gpus}
@@ -141,6 +146,7 @@ def gpus_busy(facts: Facts) -> list[Problem]:
 
 
 def shared_memory(facts: Facts) -> list[Problem]:
+    """Room in /dev/shm for several GPUs."""
     total = facts.host.shm_total
     if facts.devices.device != "cuda" or facts.devices.ranks < 2 or total is None or total >= SHM_LEAST:
         return []
@@ -149,6 +155,7 @@ def shared_memory(facts: Facts) -> list[Problem]:
 
 
 def disk_space(facts: Facts) -> list[Problem]:
+    """Room for what the run will write."""
     need = disk_needed(facts)
     if need is None or need <= facts.host.disk_free:
         return []
@@ -177,6 +184,7 @@ def _gib(size: int) -> str:
 
 
 def data_good(facts: Facts) -> list[Problem]:
+    """Rows that cannot be used, or of which nothing is learned within the maximum length."""
     data, tokens, code, field = facts.data, facts.tokens, "data-refused", "data.path"
     if data is None:
         return []
@@ -200,6 +208,7 @@ def data_good(facts: Facts) -> list[Problem]:
 
 
 def model_good(facts: Facts) -> list[Problem]:
+    """Code of its own, a missing chat template, a length that the model was not made for."""
     model, spec = facts.model, facts.spec
     if model is None:
         return []
@@ -219,6 +228,7 @@ def model_good(facts: Facts) -> list[Problem]:
 
 
 def targets_exist(facts: Facts) -> list[Problem]:
+    """Names of LoRA's targets that no linear layer has."""
     method, model = facts.spec.method, facts.model
     if method.kind != "lora" or model is None or not model.linear_shapes or method.targets.strip() == "all-linear":
         return []
@@ -232,6 +242,7 @@ def targets_exist(facts: Facts) -> list[Problem]:
 
 
 def paths_safe(facts: Facts) -> list[Problem]:
+    """Folders of the operating system that hold no real files."""
     found = []
     for field, path in (("model.path", facts.spec.model.path), ("data.path", facts.spec.data.path)):
         real = Path(path).expanduser().resolve()
@@ -270,6 +281,7 @@ def _changed(part: Part, names: Iterable[str]) -> list[str]:
 
 
 def gather_disabled(facts: Facts) -> list[Problem]:
+    """A full model that will not be written as one."""
     zero = facts.spec.zero
     if zero.gather_on_save or zero.stage != "3" or facts.spec.method.kind != "full":
         return []
