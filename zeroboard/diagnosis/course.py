@@ -15,7 +15,10 @@ SMALL = 0.05
 OVERFLOWS = 20
 """So many skipped steps in a row are no search for a loss scale."""
 
-_NUMBER = r"['\"]?\s*[:=]\s*['\"]?(?P<value>-?\d[\d.]*(?:e[-+]?\d+)?|-?nan|-?inf(?:inity)?)\b"
+HEAD = 90
+"""Characters at the beginning of a line in which its time is looked for."""
+
+_NUMBER = r"['\"]?\s*[:=]\s*['\"]?(?P<value>-?\d+(?:\.\d*)?(?:e[-+]?\d{1,3})?|-?nan|-?inf(?:inity)?)\b"
 _LOSS = re.compile(r"(?<![\w.])(?:train/|train_|lm )?loss" + _NUMBER, re.IGNORECASE)
 _NORM = re.compile(r"(?<![\w.])(?:grad_norm|grad norm|train/grad_norm)" + _NUMBER, re.IGNORECASE)
 _STEPWISE = re.compile(r"learning_rate|grad_norm|grad norm|\bepoch\b|\bstep\b|\biteration\b|\blr\b", re.IGNORECASE)
@@ -24,7 +27,7 @@ _LOGGED = re.compile(r"\s*\{|\[?\d|.{0,60}?\b(?:step|epoch|iter(?:ation)?)\b", r
 _PROGRESS = re.compile(r"\s*\d{1,3}%\|[^|]*\|\s*(\d+)/(\d+) \[")
 """A bar without a name is the trainer's."""
 _STEPS = re.compile(r".*Total optimization steps = ([\d,]+)")
-_SCALE = re.compile(r".*reducing to ([\d.e+]+)")
+_SCALE = re.compile(r".*reducing to (\d{1,20}(?:\.\d{1,9})?)")
 _SKIPPING = re.compile(r".*OVERFLOW! Rank (\d+)")
 _ENDED = re.compile(
     r".*(train_runtime['\"]?\s*:|Training completed\. Do not forget|>> Training completed"
@@ -40,9 +43,9 @@ WORDS = ("loss", "OVERFLOW", "Total optimization", "train_runtime", "Training co
 """One of these is in every line (but bars) that this module reads."""
 
 _STAMP = re.compile(
-    r"\D{0,40}?(?:(?P<y>\d{4})-(?P<mo>\d\d)-(?P<d>\d\d)[ T_](?P<t>\d\d:\d\d:\d\d)"
+    r".{0,60}?(?:(?P<y>\d{4})-(?P<mo>\d\d)-(?P<d>\d\d)[ T_](?P<t>\d\d:\d\d:\d\d)"
     r"|(?P<mo2>\d\d)/(?P<d2>\d\d)/(?P<y2>\d{4}) (?P<t2>\d\d:\d\d:\d\d)"
-    r"|[IWEF](?P<mo3>\d\d)(?P<d3>\d\d) (?P<t3>\d\d:\d\d:\d\d))(?:[.,](?P<f>\d{1,9}))?"
+    r"|(?<!\w)[IWEF](?P<mo3>\d\d)(?P<d3>\d\d) (?P<t3>\d\d:\d\d:\d\d))(?:[.,](?P<f>\d{1,9}))?"
 )
 
 
@@ -110,8 +113,8 @@ class Course:
 
     def hear(self, text: str) -> None:
         """Keep the time that a line begins with, if it does."""
-        if text and text[0] in "[0123456789EWIF" and (found := _STAMP.match(text[:70])):
-            self._stamp = text[:70]
+        if text and text[0] in "[0123456789EWIF" and (found := _STAMP.match(text[:HEAD])):
+            self._stamp = text[:HEAD]
             year = found["y"] or found["y2"]
             self._year = int(year) if year else self._year
 
@@ -162,7 +165,7 @@ def when(text: str, year: int | None = None) -> float | None:
 
     `year`: where the line tells none, as those of glog; else it is this year.
     """
-    found = _STAMP.match(text[:70])
+    found = _STAMP.match(text[:HEAD])
     if found is None:
         return None
     part = found.groupdict()

@@ -242,8 +242,11 @@ class _Case:
         return self._finding("benign", line, noise[0].rank if noise else None, severity="info", params={"count": count})
 
     def _follow(self, began: Sighting) -> int:
-        """How many exceptions and bad ends follow from it."""
-        raised = sum(1 for s in self.told if s is not began and s.rule.role in ("cause", "late", "echo"))
+        """How many exceptions and bad ends of others follow from it."""
+        raised = sum(
+            1 for s in self.told
+            if s.raised and s is not began and not s.aside and (s.line.file != began.line.file or s.order > began.order)
+        )  # fmt: skip
         return raised + sum(1 for exit in self.exits if exit.code != 0)
 
     def _rank_of_pid(self, text: str) -> int | None:

@@ -16,10 +16,10 @@ _EXITCODE = re.compile(r"\s+exitcode\s+: (-?\d+) \(pid: (\d+)\)")
 _FAILED = re.compile(r".*failed \(exitcode: (-?\d+)\) local_rank: (\d+) \(pid: (\d+)\)")
 _DEEPSPEED = re.compile(r".*exits with return code = (-?\d+)")
 _PROCESS = re.compile(r".*Process (\d+) exits successfully")
-_SHELL = re.compile(r"[^.!?]{0,80}\bexit(?:ed with)?(?: code| status)?[ :=]+(\d+)\W*$")
-_BASH = re.compile(
-    r"(?:.*: line \d+: )?\s*(?:\d+ )?(Killed|Segmentation fault|Aborted|Bus error)\b(?: *\(core dumped\))?"
-)
+_SHELL = re.compile(r".{0,80}\bexit(?:ed with)?(?: code| status)?[ :=]+(\d+)\W*$")
+_WORD = r"(?P<word>Killed|Segmentation fault|Aborted|Bus error)"
+_BASH = re.compile(rf"\S.*: line \d+: +\d+ {_WORD}")
+_ALONE = re.compile(rf"{_WORD}(?: \(core dumped\))?$")
 _SRUN = re.compile(r"srun: error: \S+: tasks? (\d+)\S*: (Killed|Segmentation fault|Aborted|Bus error|Terminated)")
 _FATAL = re.compile(r"Fatal Python error: (Segmentation fault|Aborted|Bus error|Illegal instruction)")
 
@@ -90,7 +90,7 @@ class Launcher:
         if found := _SRUN.match(text):
             self._add(-_NAMES[found.group(2)], int(found.group(1)), None, line, order)
             return True
-        if found := _BASH.match(text) or _FATAL.match(text):
+        if found := _BASH.match(text) or _ALONE.match(text) or _FATAL.match(text):
             self._add(-_NAMES[found.group(1)], line.rank, None, line, order)
             return True
         if len(text) < 200 and (found := _SHELL.match(text)):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 from zeroboard.diagnosis.aftermath import AFTERMATH
+from zeroboard.diagnosis.reading import holds
 from zeroboard.diagnosis.rules import CAUSES, Rule
 
 RULES = (*CAUSES, *AFTERMATH)
@@ -44,7 +45,7 @@ def of_exception(text: str, frames: Iterable[str] = ()) -> tuple[Rule, int]:
 
 def of_line(text: str) -> tuple[Rule, int] | None:
     """The rule for a line outside of tracebacks, and which of its patterns it was; None for most lines."""
-    if not any(word in text for word in _WORDS):
+    if not holds(text, _WORDS):
         return None
     for word, pattern, rule, at in _SAID:
         if word in text and pattern.search(text):

@@ -22,7 +22,7 @@ _RANK_FILE = re.compile(r"(?:global[_-]?)?rank[_-]?(\d+)", re.IGNORECASE)
 _TORCHRUN_FILE = re.compile(r"(\d+)[/\\]std(?:err|out)\.log$")
 """What `torchrun --log-dir` makes: `attempt_0/3/stderr.log`."""
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07?|\x1b[@-Z\\-_]")
-_MARK = re.compile(r"\[rank(\d+)\]:(?: |(?=\[)|$)|\[default(\d+)\]:|\[\d+,(\d+)\]<std(?:err|out)>: ?")
+_MARK = re.compile(r"\[rank(\d{1,6})\]:(?: |(?=\[)|$)|\[default(\d{1,6})\]:|\[\d+,(\d{1,6})\]<std(?:err|out)>: ?")
 """torch's own mark, that of torchrun's tee and that of mpirun."""
 _BAR = re.compile(r".{0,120}?\d{1,3}%\|[^|]*\|\s*\S+/\S+ \[[^\]]*\]")
 """A progress bar (tqdm)."""
@@ -86,6 +86,14 @@ def lines(log: Log, last: int | None = None) -> Iterator[Line]:
                 if not text:
                     continue
             yield Line(log.name, number, rank, text, False)
+
+
+def holds(text: str, words: tuple[str, ...]) -> bool:
+    """One of the words is in the text. A plain loop: twice as fast as `any`, and it is asked of every line."""
+    for word in words:  # noqa: SIM110 - see above
+        if word in text:
+            return True
+    return False
 
 
 def _rank(name: str) -> int | None:

@@ -233,7 +233,7 @@ CAUSES: tuple[Rule, ...] = (
         code="weights-corrupt",
         raised=(
             r"[Ee]rror while deserializing header",
-            r"SafetensorError",
+            r"SafetensorError(?!: Error while serializing)",
             r"HeaderTooLarge|MetadataIncompleteBuffer|InvalidHeader",
             r"invalid load key",
             r"PytorchStreamReader failed",

@@ -9,7 +9,7 @@ from zeroboard.diagnosis import course, launcher
 from zeroboard.diagnosis.course import Course, when
 from zeroboard.diagnosis.launcher import Launcher
 from zeroboard.diagnosis.matching import DATA, ECHO, GENERIC, of_exception, of_line
-from zeroboard.diagnosis.reading import Line, Log, lines
+from zeroboard.diagnosis.reading import Line, Log, holds, lines
 from zeroboard.diagnosis.rules import Rule
 from zeroboard.diagnosis.tracebacks import Raised, Stream
 
@@ -84,9 +84,9 @@ class Shown:
                 self._close(keep=1)
         if inside and (raised is not None or not text or text[0] in " \t"):
             return
-        if any(word in text for word in launcher.WORDS) and self.launcher.feed(line, order):
+        if holds(text, launcher.WORDS) and self.launcher.feed(line, order):
             return
-        if any(word in text for word in course.WORDS) and self.course.feed(line, order):
+        if holds(text, course.WORDS) and self.course.feed(line, order):
             return
         if found := of_line(text):
             self._keep(

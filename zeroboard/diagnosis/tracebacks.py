@@ -32,9 +32,10 @@ _LOOSE = re.compile(r"(?:[A-Za-z_]\w*\.)*_*[A-Z]\w*(?:Error|Exception|Interrupt)
 _TERMINATED = re.compile(r"terminate called after throwing an instance of '([^']+)'")
 _WHAT = re.compile(r"\s+what\(\):\s*(.*)")
 _LOGGED = re.compile(
-    r"\[?(?:[IWEF]\d{4} \d\d:|\d{4}-\d\d-\d\d[ T]\d\d:|\d\d/\d\d/\d{4} \d\d:|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\b)"
+    r"\{['\"]"
+    r"|\[?(?:[IWEF]\d{4} \d\d:|\d{4}-\d\d-\d\d[ T]\d\d:|\d\d/\d\d/\d{4} \d\d:|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\b)"
 )
-"""How a logger begins a line."""
+"""How a logger, or a step, begins a line."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -129,7 +130,7 @@ class Stream:
             ("=====", "-----")
         ):  # torchrun's report is the message of its exception; it is read for itself
             return False
-        return not (_LOGGED.match(text) or _CHAIN.match(text) or _ASIDE.match(text) or _TERMINATED.match(text))
+        return not any(end.match(text) for end in (_LOGGED, _CHAIN, _ASIDE, _THREAD, _TERMINATED))
 
     def _idle(self, line: Line, order: int) -> tuple[Raised | None, bool]:
         text = line.text

@@ -12,7 +12,7 @@ from zeroboard.contract.spec import RunSpec
 from zeroboard.diagnosis.diagnose import diagnose as judge
 from zeroboard.diagnosis.facts import RunFacts
 from zeroboard.diagnosis.reading import logs
-from zeroboard.errors import NotFound
+from zeroboard.errors import NotFound, UsageError
 from zeroboard.messages import Language, say
 from zeroboard.paths import RUN_ID, Paths, RunPaths
 from zeroboard.planning.specs import read_spec
@@ -38,7 +38,7 @@ class Diagnosed:
 def diagnose(paths: Paths, word: str) -> Diagnosed:
     """Judge a log file, a folder of logs, or a run (its folder, its id, the beginning of one, `last`), all of it.
 
-    Raises `NotFound` where there is nothing of that name, or no log in the folder.
+    Raises `NotFound` where there is nothing of that name or no log in the folder, `UsageError` where one is unreadable.
     """
     place = Path(word).expanduser()
     if not place.exists():
@@ -51,7 +51,10 @@ def diagnose(paths: Paths, word: str) -> Diagnosed:
     found = logs(place)
     if not found:
         raise NotFound("error.no-logs", path=str(place))
-    diagnosis = judge(place, now=time.time())
+    try:
+        diagnosis = judge(place, now=time.time())
+    except OSError as error:
+        raise UsageError("error.log-unreadable", path=str(place), why=error.strerror or str(error)) from error
     if diagnosis is None and place.is_dir():
         raise NotFound("error.empty-logs", path=str(place))
     return Diagnosed(path=place, diagnosis=diagnosis or Diagnosis(root=None), empty=diagnosis is None)
