@@ -129,13 +129,9 @@ def wire(desk: Desk, tab: ExportTab, opens: list[Any]) -> None:
                 elif output.run_id is None:
                     known = {**places, output.id: replace(places[output.id], report=step.value)}
         except Exception:
-            yield {**_show(desk, tab, output, places), tab.check: gr.update(interactive=True)}
+            yield _show(desk, tab, output, places)
             raise
-        yield {
-            **_list(desk, tab, find, (output.id, run_id), known),
-            tab.places: known,
-            tab.check: gr.update(interactive=True),
-        }
+        yield {**_list(desk, tab, find, (output.id, run_id), known), tab.places: known}
 
     shown = [tab.report, tab.chosen, tab.talk, tab.check, tab.chat.compare, tab.chat.base_side]
     listed = [tab.outputs, tab.list_side, tab.fold, *shown]
@@ -191,7 +187,9 @@ def _show(desk: Desk, tab: ExportTab, output: Output | None, places: Places) -> 
     return {
         tab.report: html(page),
         tab.chosen: gr.update(visible=True),
-        tab.check: gr.update(value=desk.say("ui.button.verify" if report else "ui.button.verify-first")),
+        tab.check: gr.update(
+            value=desk.say("ui.button.verify" if report else "ui.button.verify-first"), interactive=True
+        ),
         tab.talk: gr.update(visible=output.kind in ("lora-adapter", "full-model")),
         **chat_panel.select(tab.chat, output),
     }

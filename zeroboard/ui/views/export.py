@@ -155,6 +155,9 @@ def _checks(found: VerifyReport, lang: Language) -> Markup:
 
 def _check(check: Check, lang: Language) -> Markup:
     params = {name: _number(value) for name, value in check.params.items()}
+    if check.says == "check.load.files-first":  # the checks that failed, by the names under which they stand here
+        names = str(params["names"]).split(", ")
+        params["names"] = ", ".join(say(f"check.{name}.label", lang) for name in names)
     remedy = remedy_key(check, lang)
     return tag(
         "li",
