@@ -246,3 +246,11 @@ def test_everything_is_told_at_once_errors_first(planned: Any) -> None:
 def test_a_gpu_without_a_name_is_not_used(planned: Any) -> None:
     nameless = make.host((GpuFacts(index=0, uuid=None, state="partly"),))
     assert planned(host=nameless).resolved.device == "cpu"
+
+
+def test_rows_that_are_cut_are_told_with_what_they_lose(planned: Any) -> None:
+    cut = planned(tokens={"rows": 24, "truncated": 3, "end_token_lost": 2, "longest": 900})
+    problem = named(cut)["data-refused.truncated"]
+    assert problem.severity == "warning" and cut.ok
+    assert (problem.params["count"], problem.params["lost"], problem.params["longest"]) == (3, 2, 900)
+    assert "data-refused.truncated" not in named(planned(tokens={"rows": 24, "truncated": 0}))

@@ -23,7 +23,21 @@ from zeroboard.messages import LANGUAGES, Language, say
 from zeroboard.services import words
 from zeroboard.settings import read_settings
 
-COMMANDS = ("ui", "doctor", "plan", "train", "runs", "show", "stop", "diagnose", "verify", "chat", "spec", "prepare")
+COMMANDS = (
+    "ui",
+    "doctor",
+    "data",
+    "plan",
+    "train",
+    "runs",
+    "show",
+    "stop",
+    "diagnose",
+    "verify",
+    "chat",
+    "spec",
+    "prepare",
+)
 """Each is a module here with `configure(parser, language)` and `run(asked, face) -> int`."""
 
 INTERRUPTED = 130

@@ -204,6 +204,14 @@ def data_good(facts: Facts) -> list[Problem]:
             found.append(_problem(code, "data.max_length", "nothing-learned", params))
         elif tokens.without_trainable:
             found.append(_problem(code, "data.max_length", "left-out", params, severity="warning"))
+        if tokens.rows and tokens.truncated:
+            params = {
+                "count": tokens.truncated,
+                "lost": tokens.end_token_lost,
+                "length": facts.spec.data.max_length,
+                "longest": tokens.longest,
+            }
+            found.append(_problem(code, "data.max_length", "truncated", params, severity="warning"))
     return found
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from zeroboard.contract.plan import Plan, plan_json
 from zeroboard.contract.problems import Problem
-from zeroboard.contract.reports import DoctorReport, Proof, VerifyReport
+from zeroboard.contract.reports import DataReport, DoctorReport, Proof, VerifyReport
 from zeroboard.errors import Refused, ZeroBoardError
 from zeroboard.messages import Language, has, say
 
@@ -55,6 +55,24 @@ def plan(value: Plan, language: Language = "en") -> dict[str, Any]:
     ]
     found["problems"] = [problem(p, language) for p in value.problems]
     return found
+
+
+def data(value: DataReport, language: Language = "en") -> dict[str, Any]:
+    """A data file, judged; `tokens` is null, because no model was asked."""
+    problems = []
+    for p in value.problems:
+        rows = ", ".join(str(row) for row in p.rows)
+        message = say(p.message_key, language, **{"count": p.count, "rows": rows, **p.params})
+        problems.append(
+            {"code": p.code, "severity": p.severity, "count": p.count, "rows": list(p.rows), "message": message}
+        )
+    return {
+        "format": value.format,
+        "encoding": value.encoding,
+        "rows": {"total": value.total, "usable": value.usable, "refused": value.refused, "changed": value.changed},
+        "problems": problems,
+        "tokens": None,
+    }
 
 
 def report(value: VerifyReport, language: Language = "en") -> dict[str, Any]:
