@@ -75,7 +75,7 @@
     const press = event.target.closest("[data-press]");
     if (press) {
       const aim = document.getElementById(press.dataset.press);
-      (aim?.matches("button") ? aim : aim?.querySelector('button[role="tab"], button'))?.click();
+      (aim?.matches("button") ? aim : aim?.querySelector('button[role="tab"]'))?.click();
     }
     const copy = event.target.closest("[data-copy]");
     if (copy) {

@@ -82,7 +82,7 @@ def test_from_the_form_to_an_answer(
 
     # finished: the loss was drawn, the proof was measured for both ranks
     expect(progress.locator(".zb-badge", has_text="finished")).to_be_visible(timeout=TRAINED)
-    expect(page.locator("#zb-charts polyline")).to_have_count(2)
+    expect(page.locator("#zb-charts polyline")).to_have_count(3)
     proof = page.locator("#zb-proof")
     expect(proof).to_contain_text("in effect")
     expect(proof.locator("tbody tr")).to_have_count(3)
@@ -121,6 +121,7 @@ def test_stop_saves_what_was_learned(
     expect(page.locator("#zb-stop-discard")).to_be_hidden(timeout=SOON)
     page.click("#zb-stop")
     page.click("#zb-stop-save")
+    expect(progress.locator(".zb-track")).to_contain_text("Asked", timeout=SOON)
     expect(progress.locator(".zb-badge", has_text="stopped")).to_be_visible(timeout=TRAINED)
     page.click("#zb-to-export")
     expect(page.locator("#zb-report")).to_contain_text("LoRA adapter", timeout=SOON)
@@ -138,8 +139,8 @@ def test_a_problem_leads_to_its_field(
     expect(box).not_to_be_visible()
     page.locator("#zb-plan a.goto").first.click()
     expect(box).to_be_focused(timeout=SOON)
-    page.click("#zb-start")
-    expect(page.locator("#zb-notice [role=alert]")).to_be_visible(timeout=SOON)
+    expect(page.locator("#zb-start")).to_be_disabled()
+    expect(page.locator("#zb-why")).to_contain_text("(1)")
     assert not list((dashboard.cache / "runs").glob("*"))
 
 

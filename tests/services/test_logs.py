@@ -35,3 +35,15 @@ def test_a_name_that_is_not_listed_is_not_found(tmp_path: Path) -> None:
     for name in ("rank 7", "../state", "state"):
         with pytest.raises(NotFound):
             logs.path(paths, run.id, name)
+
+
+def test_the_stamp_of_a_log_changes_when_it_grows(tmp_path: Path) -> None:
+    paths = Paths(tmp_path)
+    log = paths.run("one").rank_log(0)
+    log.parent.mkdir(parents=True)
+    log.write_text("a\n")
+    before = logs.stamp(paths, "one", "rank 0")
+    assert logs.stamp(paths, "one", "rank 0") == before
+    with log.open("a") as stream:
+        stream.write("b\n")
+    assert logs.stamp(paths, "one", "rank 0") != before

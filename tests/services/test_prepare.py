@@ -75,3 +75,12 @@ def test_the_choices_name_what_is_bundled_and_what_lies_in_the_cache(tmp_path: P
     found = prepare.choices(paths)
     assert found.models == ("SmolLM2-135M-Instruct", str(paths.models / "mine"))
     assert found.datasets[:2] == ("demo-en", "demo-zh")
+
+
+def test_folders_that_runs_used_lately_are_offered_as_models(
+    tmp_path: Path, tiny_model_folder: Path, tiny_data_file: Path
+) -> None:
+    paths = Paths(tmp_path / "cache")
+    sets = [f"model.path={tiny_model_folder}", f"data.path={tiny_data_file}"]
+    prepare.prepare(paths, prepare.load_spec("demo", sets))
+    assert prepare.choices(paths).models == ("SmolLM2-135M-Instruct", str(tiny_model_folder))

@@ -206,3 +206,14 @@ def test_a_device_lock_does_not_outlive_its_holder(paths: Paths) -> None:
     lock = device_lock(paths, "cpu")
     assert lock.take("next")
     lock.release()
+
+
+def test_only_files_of_the_plan_are_handed_out_by_name(tmp_path: Path) -> None:
+    paths = Paths(tmp_path)
+    plan = prepare.prepare(paths, prepare.load_spec("demo", ["zero.stage=2"]))
+    run_id = plan.run_id or ""
+    assert runs.plan_file(paths, run_id, "spec.yaml").read_text() == plan.files["spec.yaml"]
+    for name in ("state.json", "../spec.yaml", "logs/launcher.log"):
+        with pytest.raises(NotFound):
+            runs.plan_file(paths, run_id, name)
+    assert runs.stop_asked(paths, run_id) is False

@@ -81,3 +81,19 @@ def test_fields_stand_in_the_card_that_shows_them() -> None:
     assert form.card_of("train.epochs") == "train"
     assert form.card_of("name") is None
     assert form.card_of(None) is None
+
+
+def test_what_is_wrong_in_one_field_does_not_hide_what_is_wrong_in_another() -> None:
+    checked = form.check(filled(train__micro_batch=0, data__path="/no/such.jsonl"))
+    assert checked.spec is None and checked.rest is not None
+    assert checked.rest.data.path == "/no/such.jsonl"
+    assert checked.rest.train.micro_batch == prepare.default_spec().train.micro_batch
+
+
+def test_what_a_browser_kept_comes_back_and_nothing_else_does() -> None:
+    values = filled(train__epochs=2.5)
+    assert form.kept({"values": values}) == values
+    strange = {"values": {"train.epochs": {"$": 1}, "no.such": 1, "zero.stage": "3", "devices.gpus": [1]}}
+    assert form.kept(strange) == {"zero.stage": "3"}
+    for nothing in (None, [], {}, {"values": 3}, "x"):
+        assert form.kept(nothing) == {}

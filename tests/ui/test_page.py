@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,11 +11,16 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.ui.scripted import everything, planned
 from tests.ui.test_views import KEY
 from tests.ui.test_web import served
+from zeroboard.paths import Paths
 from zeroboard.ui import form
 
 PRIVATE = "private"
+
+SKIPPED = re.compile(r"(?:__type__|update|props|[{}':, ])*")
+"""What stands for a component that stays as it is."""
 
 
 @pytest.fixture(scope="module")
@@ -36,8 +42,6 @@ def props(config: dict[str, Any]) -> dict[str, dict[str, Any]]:
 def test_every_field_has_its_control_with_label_hint_and_key(config: dict[str, Any]) -> None:
     there = props(config)
     for widget in form.widgets():
-        if widget.key == "devices.gpus":  # a picker of GPUs, where there are none
-            continue
         control = there[form.element_id(widget.key)]
         assert control["label"]
         assert len(control["info"]) > 10
@@ -141,3 +145,30 @@ def test_files_of_the_machine_are_not_served(server: httpx.Client, tmp_path: Pat
     secret.write_text("secret")
     for path in (str(secret), "/etc/passwd"):
         assert server.get(f"/en/gradio_api/file={path}").status_code in (403, 404)
+
+
+def event(config: dict[str, Any], name: str) -> int:
+    return int(next(d["id"] for d in config["dependencies"] if d["api_name"] == name))
+
+
+def test_a_second_look_at_a_run_that_did_not_change_sends_nothing(tmp_path: Path) -> None:
+    made = everything(tmp_path)
+    with served(tmp_path) as client:
+        config = client.get("/en/config").json()
+        opened = call(client, "en", event(config, "en_open_run"), [], query=f"?run={made['finished'].id}")
+        assert made["finished"].id in opened and "polyline" in opened
+        look = next(d for d in config["dependencies"] if d["api_name"] == "en_tick")
+        told = call(client, "en", look["id"], [None] * len(look["inputs"]))
+        quiet = json.loads(told.removeprefix("data: "))["output"]["data"]
+        changed = [value for value in quiet if value is not None and not SKIPPED.fullmatch(str(value))]
+        assert [value for value in changed if "zb-machine" not in str(value)] == []  # readings of the host may move
+
+
+def test_files_of_a_preview_are_downloaded_and_no_others(tmp_path: Path) -> None:
+    run = planned(Paths(tmp_path))
+    with served(tmp_path) as client:
+        got = client.get(f"/files/runs/{run.id}/plan/ds_z2_config.json")
+        assert got.content == (run.folder / "ds_z2_config.json").read_bytes()
+        assert "attachment" in got.headers["content-disposition"]
+        for name in ("state.json", "..%2fspec.yaml", "logs"):
+            assert client.get(f"/files/runs/{run.id}/plan/{name}").status_code == 404

@@ -185,9 +185,17 @@ def gpu_choices(host: HostFacts, picked: Sequence[str], lang: Language) -> list[
         if gpu.memory_total is not None and gpu.memory_used is not None:
             free = gpu.memory_total - gpu.memory_used
         held = host.held.get(gpu.uuid)
-        key = "ui.gpu.choice.lost" if gpu.state == "lost" else "ui.gpu.choice.held" if held else "ui.gpu.choice"
+        how = "lost" if gpu.state == "lost" else "held" if held else "used" if gpu.processes else None
         name = (gpu.name or "GPU").removeprefix("NVIDIA ")
-        words = say(key, lang, index=gpu.index, name=name, free=numbers.size(free, lang), run=held)
+        words = say(
+            f"ui.gpu.choice.{how}" if how else "ui.gpu.choice",
+            lang,
+            index=gpu.index,
+            name=name,
+            free=numbers.size(free, lang),
+            run=held,
+            pid=gpu.processes[0].pid if gpu.processes else None,
+        )
         found.append((words, gpu.uuid))
     here = {uuid for _, uuid in found}
     return found + [(say("ui.gpu.choice.absent", lang, uuid=uuid), uuid) for uuid in picked if uuid not in here]

@@ -26,6 +26,7 @@ def stages(
     scale = max(total(promise) for promise in held.values()) or 1
     moved = any(promise.offloaded_bytes for promise in held.values())
     heads = [tag("th", say("ui.stages.head.stage", lang), scope="col"), tag("th", "", scope="col", class_="picture")]
+    heads.append(tag("th", say("ui.stages.head.total", lang), scope="col", class_="num"))
     heads += [
         tag(
             "th",
@@ -36,7 +37,6 @@ def stages(
         )
         for name in HELD
     ]
-    heads.append(tag("th", say("ui.stages.head.total", lang), scope="col", class_="num"))
     if moved:
         heads.append(tag("th", say("ui.proof.head.offloaded", lang), scope="col", class_="num"))
     title = say("ui.stages.title", lang, ranks=ranks)
@@ -79,8 +79,8 @@ def _row(stage: Stage, promise: Promise, scale: int, chosen: bool, moved: bool, 
             scope="row",
         ),
         tag("td", bar(promise, scale), class_="picture"),
-        *(tag("td", numbers.mib(value, lang), class_="num") for value in figures),
         tag("td", tag("b", numbers.mib(sum(figures), lang)), class_="num"),
+        *(tag("td", numbers.mib(value, lang), class_="num") for value in figures),
     ]
     if moved:
         shown = numbers.mib(promise.offloaded_bytes, lang) if promise.offloaded_bytes else "–"
