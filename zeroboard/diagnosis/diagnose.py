@@ -247,7 +247,8 @@ class _Case:
             1 for s in self.told
             if s.raised and s is not began and not s.aside and (s.line.file != began.line.file or s.order > began.order)
         )  # fmt: skip
-        return raised + sum(1 for exit in self.exits if exit.code != 0)
+        # the launcher and its report tell the same end
+        return raised + len({exit.pid for exit in self.exits if exit.code != 0})
 
     def _rank_of_pid(self, text: str) -> int | None:
         found = _PID.search(text)

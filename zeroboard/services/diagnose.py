@@ -62,7 +62,7 @@ def diagnose(paths: Paths, word: str) -> Diagnosed:
 
 def of_run(run: RunPaths, snapshot: Snapshot, *, glance: bool = False) -> Diagnosis:
     """Why a run failed: its events and exit codes first, explained by its logs. `glance`: only the end of each log."""
-    spec = _spec(run)
+    spec = asked(run)
     heard = [event.time for event in (*snapshot.steps[-1:], *snapshot.ranks[-1:], *snapshot.saves[-1:])]
     facts = RunFacts(
         state=snapshot.state,
@@ -99,7 +99,7 @@ def finding(value: Finding, language: Language = "en") -> dict[str, Any]:
     }
 
 
-def _spec(run: RunPaths) -> RunSpec | None:
+def asked(run: RunPaths) -> RunSpec | None:
     """What was asked; None where the file is gone or is no spec any more."""
     try:
         spec, _ = read_spec(run.spec)

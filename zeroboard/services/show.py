@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from zeroboard.errors import NotFound
 from zeroboard.messages import Language
-from zeroboard.paths import Paths, RunPaths
-from zeroboard.planning.specs import read_spec
+from zeroboard.paths import Paths
 from zeroboard.runs.snapshot import Snapshot
 from zeroboard.services import diagnose, runs, words
 
@@ -21,6 +19,7 @@ def describe(paths: Paths, snapshot: Snapshot, *, language: Language = "en") -> 
     """The same for a snapshot that was read before."""
     state = snapshot.state
     run = paths.run(state.id)
+    spec = diagnose.asked(run)
     last = snapshot.steps[-1] if snapshot.steps else None
     return {
         "id": state.id,
@@ -34,7 +33,7 @@ def describe(paths: Paths, snapshot: Snapshot, *, language: Language = "en") -> 
         "phase": state.phase,
         "stop": state.stop,
         "exit_code": state.exit_code,
-        "spec": _spec(run),
+        "spec": spec.model_dump(mode="json") if spec is not None else None,
         "plan": words.plan(snapshot.plan, language) if snapshot.plan is not None else None,
         "progress": {
             "step": state.step,
@@ -48,15 +47,6 @@ def describe(paths: Paths, snapshot: Snapshot, *, language: Language = "en") -> 
         "problem": words.problem(state.problem, language) if state.problem is not None else None,
         "report": words.report(snapshot.report, language) if snapshot.report is not None else None,
     }
-
-
-def _spec(run: RunPaths) -> dict[str, Any] | None:
-    """What was asked; None where the file is gone or is no spec any more."""
-    try:
-        spec, _ = read_spec(run.spec)
-    except NotFound:
-        return None
-    return spec.model_dump(mode="json") if spec is not None else None
 
 
 def _findings(paths: Paths, snapshot: Snapshot, language: Language) -> list[dict[str, Any]]:
