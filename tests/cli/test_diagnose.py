@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 
 from tests.diagnosis.told import ENDED, STARTED, raised, step
+from tests.fakes import make_run, popen
 from zeroboard.cli import main
+from zeroboard.cli.face import Face
+from zeroboard.cli.follow import follow, outcome
+from zeroboard.paths import Paths
+from zeroboard.services import runs
+from zeroboard.settings import Settings
 
 OOM = raised("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB", rank=2)
 
@@ -64,3 +70,18 @@ def test_no_log_is_exit_2_with_one_line(tmp_path: Path, capsys: Any) -> None:
     for place in (tmp_path / "gone.log", tmp_path / "folder"):
         code, out, err = call(capsys, tmp_path, str(place), "--json")
         assert (code, out, len(err.splitlines())) == (2, "", 1)
+
+
+def test_a_training_that_fails_ends_with_its_root_cause_and_the_first_remedy(tmp_path: Path, capsys: Any) -> None:
+    paths = Paths(tmp_path / "cache")
+    run = make_run(paths, "--fail-at", "2")
+    runs.start(paths, run.id, popen=popen)
+    face = Face(settings=Settings(cache=paths.root), language="en", json=False)
+    snapshot = follow(face, run.id)
+    run.rank_log(1).write_text("on\n" + raised("ValueError: row 7 is bad"))
+    assert outcome(face, snapshot) == 1
+    out = capsys.readouterr().out
+    assert "rank 1: This exception was the first to end a process: ValueError: row 7 is bad" in out
+    assert "logs/rank_1.log:5: ValueError: row 7 is bad" in out and out.count("→") == 1
+    assert main(["show", run.id, "--cache", str(paths.root)]) == 0
+    assert "Findings" in capsys.readouterr().out
