@@ -94,7 +94,20 @@ def test_whoever_waits_can_stop_waiting(chats: Chats, tiny_model_folder: Path) -
     assert next(second) == "waiting"
     chats.stop("bob")
     assert list(second) == ["left"]
-    first.close()  # type: ignore[attr-defined]
+    first.close()
+
+
+def test_an_answer_to_a_conversation_that_is_gone_is_known_as_such(chats: Chats, tiny_model_folder: Path) -> None:
+    pieces = chats.ask("ann", tiny_model_folder, None, question(LONG))
+    while not isinstance(next(pieces), ChatToken):
+        pass
+    assert not chats.dropped("ann")
+    chats.drop("ann")
+    assert chats.dropped("ann")
+    last = list(pieces)[-1]
+    assert isinstance(last, ChatDone) and last.end == "stopped"
+    list(chats.ask("ann", tiny_model_folder, None, question()))
+    assert not chats.dropped("ann")
 
 
 def test_another_model_puts_the_first_away(chats: Chats, tiny_model_folder: Path, other_model: Path) -> None:

@@ -8,7 +8,7 @@ their input close). Not covered: how much fits; the engine measures that, and re
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -67,11 +67,13 @@ class Chats:
         self._engines: dict[Path, _Engine] = {}
         self._stopped: set[str] = set()
         """Owners that were told to stop before their question came to its turn."""
+        self._dropped: set[str] = set()
+        """Owners whose conversation is another one now than that of the answer that is still being written."""
         self._lock = threading.Lock()
 
     def ask(
         self, owner: str, folder: Path, base: Path | None, question: Question
-    ) -> Iterator[Stage | Progress | ChatReady | Piece]:
+    ) -> Generator[Stage | Progress | ChatReady | Piece, None, None]:
         """The answer with everything that comes before it: waiting, loading, what is loaded, then `ChatSession.ask`.
 
         Raises what opening and asking raise.
@@ -79,6 +81,7 @@ class Chats:
         engine = self._take(owner, folder, base)
         with self._lock:
             self._stopped.discard(owner)
+            self._dropped.discard(owner)
         if not engine.turn.acquire(blocking=False):
             yield "waiting"
             while not engine.turn.acquire(timeout=LOOK):
@@ -120,6 +123,16 @@ class Chats:
             if engine.session is not None:
                 engine.session.stop()
 
+    def drop(self, owner: str) -> None:
+        """Ends the answer that is being written for this browser, whose conversation is gone."""
+        with self._lock:
+            self._dropped.add(owner)
+        self.stop(owner)
+
+    def dropped(self, owner: str) -> bool:
+        """Whether that happened since the last question: what still comes belongs to no conversation."""
+        return owner in self._dropped
+
     def unload(self, owner: str) -> Freed | None:
         """Ends the engine process of this browser's model and measures what that freed; None where none is loaded.
 
@@ -141,7 +154,7 @@ class Chats:
         """This browser went away; a model that nobody else talks to is unloaded soon."""
         engine = self._of(owner)
         if engine is not None:
-            self.stop(owner)
+            self.drop(owner)
             engine.owners.discard(owner)
             if not engine.owners:
                 self._later(engine, self._left)

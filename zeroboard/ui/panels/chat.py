@@ -47,6 +47,8 @@ class ChatPanel:
     chats: Mapping[str, gr.Chatbot]
     """Side → what was said."""
     figures: Mapping[str, gr.HTML]
+    title: gr.HTML
+    """Over the answer of what is chosen."""
     base_side: gr.Column
     question: gr.Textbox
     send: gr.Button
@@ -81,7 +83,7 @@ def build(desk: Desk) -> ChatPanel:
                 base = gr.Chatbot(label=say("ui.chat.base"), elem_id="zb-chat-base", **_look(desk))
                 base_figures = gr.HTML(elem_id="zb-figures-base", min_height=20)
             with gr.Column(min_width=280, elem_classes=["zb-answer"]):
-                gr.HTML(html(tag("h3", say("ui.chat.tuned"))))
+                title = gr.HTML(html(tag("h3", say("ui.chat.tuned"))))
                 tuned = gr.Chatbot(label=say("ui.chat.tuned"), elem_id="zb-chat-tuned", **_look(desk))
                 tuned_figures = gr.HTML(elem_id="zb-figures-tuned", min_height=20)
         with gr.Row(elem_classes=["zb-ask-row"]):
@@ -119,7 +121,7 @@ def build(desk: Desk) -> ChatPanel:
             clear = gr.Button(say("ui.button.clear"), size="sm", scale=0, min_width=140, elem_id="zb-clear")
             unload = gr.Button(say("ui.button.unload"), size="sm", scale=0, min_width=180, elem_id="zb-unload")
     return ChatPanel(
-        status=status, mode=mode, chats={"base": base, "tuned": tuned}, prompt=prompt,
+        title=title, status=status, mode=mode, chats={"base": base, "tuned": tuned}, prompt=prompt,
         figures={"base": base_figures, "tuned": tuned_figures}, base_side=base_side, question=question, send=send,
         stop=stop, clear=clear, unload=unload, compare=compare, settings=settings, said=gr.State(Said()),
     )  # fmt: skip
@@ -146,12 +148,13 @@ def _look(desk: Desk) -> dict[str, Any]:
     }
 
 
-def select(panel: ChatPanel, output: Output) -> Changes:
+def select(desk: Desk, panel: ChatPanel, output: Output) -> Changes:
     """What follows from another output: the comparison is offered where there is something to compare with."""
     comparable = output.kind == "lora-adapter" or output.base is not None
     return {
         panel.compare: gr.update(value=comparable, interactive=comparable),
         panel.base_side: gr.update(visible=comparable),
+        panel.title: html(tag("h3", desk.say("ui.chat.tuned" if comparable else "ui.chat.alone"))),
     }
 
 
@@ -193,8 +196,14 @@ def wire(desk: Desk, panel: ChatPanel, outputs: Any, find: Callable[[str | None,
         answers: dict[str, str] = {}
         ended: dict[Any, Any] = {panel.send: gr.update(interactive=True), panel.stop: gr.update(interactive=False)}
         try:
-            pieces = chats.ask(request.session_hash or "", output.folder, output.base, question)
-            yield from _answer(desk, panel, pieces, turns, answers)
+            owner = request.session_hash or ""
+            pieces = chats.ask(owner, output.folder, output.base, question)
+            for changes in _answer(desk, panel, pieces, turns, answers):
+                if chats.dropped(owner):
+                    pieces.close()
+                    yield ended
+                    return
+                yield changes
         except ZeroBoardError as error:  # beside the question, where the person looks
             yield {panel.status: html(view.failed(error, desk.lang))}
         except Exception:
@@ -207,10 +216,12 @@ def wire(desk: Desk, panel: ChatPanel, outputs: Any, find: Callable[[str | None,
         chats.stop(request.session_hash or "")
         return {}
 
-    def clear_chat() -> Changes:
+    def clear_chat(request: gr.Request) -> Changes:
+        chats.drop(request.session_hash or "")
         return _cleared(desk, panel)
 
-    def other_output() -> Changes:
+    def other_output(request: gr.Request) -> Changes:
+        chats.drop(request.session_hash or "")
         return _cleared(desk, panel)
 
     def unload_model(request: gr.Request) -> Changes:

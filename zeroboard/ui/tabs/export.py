@@ -133,7 +133,7 @@ def wire(desk: Desk, tab: ExportTab, opens: list[Any]) -> None:
             raise
         yield {**_list(desk, tab, find, (output.id, run_id), known), tab.places: known}
 
-    shown = [tab.report, tab.chosen, tab.talk, tab.check, tab.chat.compare, tab.chat.base_side]
+    shown = [tab.report, tab.chosen, tab.talk, tab.check, tab.chat.compare, tab.chat.base_side, tab.chat.title]
     listed = [tab.outputs, tab.list_side, tab.fold, *shown]
     for number, event in enumerate(opens):
         handler = show_outputs if number == 0 else _again(show_outputs, number)
@@ -191,7 +191,7 @@ def _show(desk: Desk, tab: ExportTab, output: Output | None, places: Places) -> 
             value=desk.say("ui.button.verify" if report else "ui.button.verify-first"), interactive=True
         ),
         tab.talk: gr.update(visible=output.kind in ("lora-adapter", "full-model")),
-        **chat_panel.select(tab.chat, output),
+        **chat_panel.select(desk, tab.chat, output),
     }
 
 
