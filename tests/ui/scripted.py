@@ -104,7 +104,7 @@ def failed(run: RunPaths) -> None:
     problem = Problem(
         code="python-exception",
         says="run.failed.exception",
-        params={"rank": 1, "type": error.type, "message": error.message},
+        params={"rank": 1, "type": error.type, "message": error.message, "file": "rank_1.log"},
     )
     move(run, "failed", ended=time.time(), problem=problem, exit_code=1)
 

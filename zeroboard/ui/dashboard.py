@@ -101,6 +101,6 @@ def _wire_page(desk: Desk, page: gr.Blocks, setup: train.SetUp, live: live_panel
         page.load, open_page, inputs=[desk.kept, *setup.inputs], outputs=[*setup.outputs, desk.chips], quiet=True
     )
     desk.wire.on(page.load, open_run, outputs=[*live.shown, desk.chips, desk.seen, desk.run, desk.faces])
-    desk.wire.on(live.settings.click, use_settings, inputs=[desk.run], outputs=[*setup.outputs, desk.faces])
+    desk.wire.on(live.again.click, use_settings, inputs=[desk.run], outputs=[*setup.outputs, desk.faces])
     desk.wire.on(live.to_export.click, go_export, outputs=[desk.tabs])
     page.unload(leave)

@@ -36,23 +36,21 @@ class LivePanel:
     machine: gr.HTML
     charts: gr.HTML
     proof: gr.HTML
-    stop: gr.Row
-    """The Stop button, while there is something to stop."""
+    stop: gr.Button
+    """There while there is something to stop."""
     ask: gr.Row
     """Save or discard?"""
-    again: gr.Row
-    """What to do with a run that has ended."""
+    again: gr.Button
+    """Uses the settings of a run that has ended."""
     detail: gr.Column
     """Everything about a run; there while one is open."""
     log_names: gr.Radio
     log: gr.HTML
     timer: gr.Timer
-    stop_button: gr.Button
     keep: gr.Button
     discard: gr.Button
     back: gr.Button
     to_export: gr.Button
-    settings: gr.Button
 
     @property
     def shown(self) -> list[Any]:
@@ -67,8 +65,20 @@ def build(desk: Desk) -> LivePanel:
     """The components, in the order of the page."""
     progress = gr.HTML(html(view.nothing(desk.lang)), elem_id="zb-progress", elem_classes=["zb-panel"], min_height=176)
     with gr.Column(elem_classes=["zb-action-bar"]):
-        with gr.Row(visible=False, elem_classes=["zb-actions"]) as stop:
-            stop_button = gr.Button(desk.say("ui.button.stop"), elem_id="zb-stop", size="md", scale=0, min_width=140)
+        # each button by itself: Gradio loses what is sent to one while the row around it is hidden
+        with gr.Row(elem_classes=["zb-actions"]):
+            stop = gr.Button(desk.say("ui.button.stop"), visible=False, elem_id="zb-stop", scale=0, min_width=140)
+            to_export = gr.Button(
+                desk.say("ui.button.to-export"),
+                visible=False,
+                elem_id="zb-to-export",
+                variant="primary",
+                scale=0,
+                min_width=180,
+            )
+            again = gr.Button(
+                desk.say("ui.button.use-settings"), visible=False, elem_id="zb-use-settings", scale=0, min_width=180
+            )
         with gr.Row(visible=False, elem_classes=["zb-actions", "zb-ask"]) as ask:
             gr.HTML(f"<p>{desk.say('ui.stop.question')}</p>")
             keep = gr.Button(desk.say("ui.button.stop-save"), elem_id="zb-stop-save", variant="primary", size="md")
@@ -76,18 +86,6 @@ def build(desk: Desk) -> LivePanel:
                 desk.say("ui.button.stop-discard"), elem_id="zb-stop-discard", variant="stop", size="md"
             )
             back = gr.Button(desk.say("ui.button.stop-back"), elem_id="zb-stop-back", size="md")
-        with gr.Row(visible=False, elem_classes=["zb-actions"]) as again:
-            to_export = gr.Button(
-                desk.say("ui.button.to-export"),
-                elem_id="zb-to-export",
-                variant="primary",
-                size="md",
-                scale=0,
-                min_width=180,
-            )
-            settings = gr.Button(
-                desk.say("ui.button.use-settings"), elem_id="zb-use-settings", size="md", scale=0, min_width=180
-            )
     outcome = gr.HTML(elem_id="zb-outcome")
     machine_html = gr.HTML(elem_id="zb-machine", min_height=64)
     with gr.Column(visible=False, elem_classes=["zb-detail"]) as detail:
@@ -102,8 +100,8 @@ def build(desk: Desk) -> LivePanel:
                 log = gr.HTML(html(log_view.nothing(desk.lang)), elem_id="zb-log", min_height=400)
     return LivePanel(
         progress=progress, outcome=outcome, machine=machine_html, charts=charts, proof=proof_html, stop=stop, ask=ask,
-        again=again, detail=detail, log_names=log_names, log=log, timer=gr.Timer(TICK), stop_button=stop_button,
-        keep=keep, discard=discard, back=back, to_export=to_export, settings=settings,
+        again=again, detail=detail, log_names=log_names, log=log, timer=gr.Timer(TICK), keep=keep, discard=discard,
+        back=back, to_export=to_export,
     )  # fmt: skip
 
 
@@ -136,7 +134,7 @@ def look(desk: Desk, panel: LivePanel, run_id: str, seen: Seen, log_name: str | 
             put(panel.stop, "stop", gr.update(visible=alive and not asked), alive and not asked)
             ended = not alive
             put(panel.again, "again", gr.update(visible=ended), ended)
-            came = shown.report is not None
+            came = ended and shown.report is not None
             put(panel.to_export, "to-export", gr.update(visible=came), came)
         _logs(desk, panel, run_id, log_name, put, known)
     if changes:
@@ -211,7 +209,7 @@ def wire(desk: Desk, panel: LivePanel) -> None:
     shown = [*panel.shown, desk.chips, desk.seen, desk.run]
     desk.wire.on(panel.timer.tick, tick, inputs=looked, outputs=shown, quiet=True)
     desk.wire.on(panel.log_names.input, choose_log, inputs=looked, outputs=shown)
-    desk.wire.on(panel.stop_button.click, ask_stop, outputs=[panel.ask, panel.stop])
+    desk.wire.on(panel.stop.click, ask_stop, outputs=[panel.ask, panel.stop])
     desk.wire.on(panel.back.click, stop_back, outputs=[panel.ask, panel.stop])
     desk.wire.on(panel.keep.click, stop_save, inputs=[desk.run], outputs=[panel.ask])
     desk.wire.on(panel.discard.click, stop_discard, inputs=[desk.run], outputs=[panel.ask])
