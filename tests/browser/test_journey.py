@@ -54,7 +54,7 @@ def test_from_the_form_to_an_answer(
     expect(preview).to_contain_text("torch.distributed.run", timeout=SOON)
     expect(preview.locator(".line.on", has_text='"stage": 2')).to_be_visible()
     expect(preview.locator(".line.on", has_text='"device": "cpu"')).to_be_visible()
-    previewed = preview.locator("textarea").last.input_value()
+    previewed = preview.locator("#zb-file-ds_z2_offload_config-json").input_value()
     run_id = preview.locator("dd code").first.inner_text()
     folder = dashboard.cache / "runs" / run_id
     assert '"state": "planned"' in (folder / "state.json").read_text()
