@@ -32,7 +32,7 @@ ANSWERED = 300_000
 
 ANONYMOUS = """(root) => {
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  while (texts.nextNode()) texts.currentNode.data = texts.currentNode.data.replaceAll(root, "/home/ann/zeroboard");
+  while (texts.nextNode()) texts.currentNode.data = texts.currentNode.data.replaceAll(root, "/opt/zeroboard");
 }"""
 """Where this copy of the program lies is nobody's business."""
 
@@ -78,8 +78,10 @@ def pictures(browser: Browser, url: str, run: str, lang: Language, scheme: str) 
     take(page, f"live{ending}", 1240)
     if not dark:
         tab("ui.tab.setup")
-        for card in ("model", "data", "zero"):  # the first two are open at first, the last is not
-            page.locator(f"#card-{card} > button").click()
+        for card, wanted in (("model", False), ("data", False), ("zero", True)):
+            fold = page.locator(f"#card-{card} > button")
+            if ("open" in (fold.get_attribute("class") or "").split()) != wanted:
+                fold.click()
         page.locator('#f-zero-stage input[value="2"]').check()
         expect(page.locator("#zb-plan .zb-plan")).to_be_visible(timeout=SOON)
         page.wait_for_timeout(2500)
