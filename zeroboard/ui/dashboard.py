@@ -43,7 +43,7 @@ def build(shared: Shared, lang: Language, base: str = "") -> gr.Blocks:
             with gr.Tab(words("ui.tab.train"), id="train"), gr.Tabs(elem_id="zb-faces", selected="setup") as faces:
                 desk = Desk(
                     shared=shared, lang=lang, base=base, wire=wire, chips=chips, tabs=tabs, faces=faces, run=run,
-                    written=written, seen=seen, kept=kept,
+                    written=written, seen=seen, kept=kept, reopened=gr.State(False),
                 )  # fmt: skip
                 with gr.Tab(words("ui.tab.setup"), id="setup") as setup_page:
                     parts = train.build(desk, prepare.default_spec())
@@ -101,6 +101,6 @@ def _wire_page(desk: Desk, page: gr.Blocks, setup: train.SetUp, live: live_panel
         page.load, open_page, inputs=[desk.kept, *setup.inputs], outputs=[*setup.outputs, desk.chips], quiet=True
     )
     desk.wire.on(page.load, open_run, outputs=[*live.shown, desk.chips, desk.seen, desk.run, desk.faces])
-    desk.wire.on(live.again.click, use_settings, inputs=[desk.run], outputs=[*setup.outputs, desk.faces])
+    desk.wire.on(live.again.click, use_settings, inputs=[desk.run], outputs=[*setup.outputs, desk.kept, desk.faces])
     desk.wire.on(live.to_export.click, go_export, outputs=[desk.tabs])
     page.unload(leave)

@@ -35,6 +35,8 @@ class Desk:
     """What Preview or Start wrote last: `Written`, or None."""
     kept: gr.BrowserState
     """What stood in the form last, kept by the browser itself: `{"values": {key: value}}`, or empty."""
+    reopened: gr.State
+    """Whether the form shows what was kept, or what the user has typed since: then nothing is put back any more."""
     seen: gr.State
     """Slot of the live view → what this browser was sent last."""
 

@@ -89,9 +89,11 @@ def wire(desk: Desk, parts: Parts, preview_tab: PreviewTab) -> SetUp:
     inputs = [desk.written, *widgets]
     follows = [
         parts.side, parts.why, parts.preview, parts.start, parts.save, panel.model_facts, panel.data_facts, panel.lora,
-        panel.stages, *panel.cards.values(), preview_tab.stale, desk.kept,
+        panel.stages, *panel.cards.values(), preview_tab.stale,
     ]  # fmt: skip
     offered = [panel.controls["model.path"], panel.controls["data.path"], panel.controls["devices.gpus"], panel.devices]
+
+    memory = [desk.kept, desk.reopened]
 
     def values(given: tuple[Any, ...]) -> dict[str, Any]:
         return dict(zip(keys, given, strict=True))
@@ -112,7 +114,6 @@ def wire(desk: Desk, parts: Parts, preview_tab: PreviewTab) -> SetUp:
             parts.preview: gr.update(interactive=not why),
             parts.start: gr.update(interactive=not why),
             panel.lora: gr.update(visible=values(given)["method.kind"] == "lora"),
-            desk.kept: {"values": values(given)},
         }
         if checked.rest is not None:
             changes[panel.model_facts] = html(plan_view.model_card(found, desk.lang))
@@ -188,7 +189,8 @@ def wire(desk: Desk, parts: Parts, preview_tab: PreviewTab) -> SetUp:
         return {**changes, **_offer(filled)}
 
     def fill(spec: RunSpec) -> Changes:
-        return show(form.from_spec(spec))
+        filled = form.from_spec(spec)
+        return {**show(filled), desk.kept: {"values": filled}, desk.reopened: True}
 
     def _offer(now: Mapping[str, Any]) -> Changes:
         there, host = prepare.choices(desk.paths), desk.shared.host.get()
@@ -209,11 +211,19 @@ def wire(desk: Desk, parts: Parts, preview_tab: PreviewTab) -> SetUp:
     def offer(written: Written | None, *given: Any) -> Changes:
         return _offer(values(given))
 
+    def keep(*given: Any) -> Changes:
+        """What the user typed, into the browser's own storage."""
+        return {desk.kept: {"values": values(given)}, desk.reopened: True}
+
     def reopen(kept: Any, spec: RunSpec | None, written: Written | None, *given: Any) -> Changes:
         left = form.kept(kept)
         filled = left or (form.from_spec(spec) if spec is not None else {})
         now = {**values(given), **filled}
-        return {**show(now), **look(written, *(now[key] for key in keys))}
+        return {**show(now), **look(written, *(now[key] for key in keys)), desk.reopened: bool(left)}
+
+    def reopen_late(reopened: bool, kept: Any, written: Written | None, *given: Any) -> Changes:
+        """The browser's storage may be read only after the page has asked for it."""
+        return {} if reopened or not form.kept(kept) else reopen(kept, None, written, *given)
 
     def load_settings(file: str | None) -> Changes:
         if not file:
@@ -229,7 +239,8 @@ def wire(desk: Desk, parts: Parts, preview_tab: PreviewTab) -> SetUp:
             place = uploads.keep_data(desk.paths, Path(file), Path(file).name)
         finally:
             Path(file).unlink(missing_ok=True)  # what the browser sent lies in a temporary folder of the server
-        return _offer({**values(given), "data.path": str(place)})
+        now = {**values(given), "data.path": str(place)}
+        return {**_offer(now), desk.kept: {"values": now}, desk.reopened: True}
 
     def offer_stage_one(wanted: bool, stage: str) -> Changes:
         choices = form_panel.stages(form_panel.stage_widget(), wanted, desk.lang)
@@ -238,6 +249,9 @@ def wire(desk: Desk, parts: Parts, preview_tab: PreviewTab) -> SetUp:
 
     desk.wire.on(
         [c.change for c in widgets], look, inputs=inputs, outputs=follows, quiet=True, trigger_mode="always_last"
+    )
+    desk.wire.on(
+        [c.input for c in widgets], keep, inputs=widgets, outputs=memory, quiet=True, trigger_mode="always_last"
     )
     desk.wire.on(
         parts.preview.click,
@@ -252,19 +266,24 @@ def wire(desk: Desk, parts: Parts, preview_tab: PreviewTab) -> SetUp:
         outputs=[desk.written, desk.run, desk.seen, desk.chips, desk.tabs, desk.faces, *preview_tab.outputs],
     )
     desk.wire.on(
-        parts.load.upload, load_settings, inputs=[parts.load], outputs=[*widgets, panel.stage_one, panel.devices]
+        parts.load.upload,
+        load_settings,
+        inputs=[parts.load],
+        outputs=[*widgets, panel.stage_one, panel.devices, desk.kept, desk.reopened],
     )
-    desk.wire.on(panel.upload.upload, upload_data, inputs=[panel.upload, *widgets], outputs=offered)
+    desk.wire.on(panel.upload.upload, upload_data, inputs=[panel.upload, *widgets], outputs=[*offered, *memory])
     desk.wire.on(
         panel.stage_one.input,
         offer_stage_one,
         inputs=[panel.stage_one, panel.controls[STAGE]],
         outputs=[panel.controls[STAGE]],
     )
+    outputs = [*widgets, panel.stage_one, panel.devices, *follows, desk.reopened]
+    desk.wire.on(desk.kept.change, reopen_late, inputs=[desk.reopened, desk.kept, *inputs], outputs=outputs, quiet=True)
     return SetUp(
         fill=fill,
         inputs=inputs,
-        outputs=[*widgets, panel.stage_one, panel.devices, *follows],
+        outputs=outputs,
         reopen=reopen,
         offer=offer,
         offered=offered,
