@@ -32,18 +32,15 @@ def build(shared: Shared, lang: Language, base: str = "") -> gr.Blocks:
             chips = gr.HTML(elem_id="zb-chips", min_height=32)
         notice = gr.HTML(elem_id="zb-notice")
         wire = Wire(lang=lang, notice=notice, prefix=lang.replace("-", "_"))
-        run, written, seen = (
-            gr.State(""),
-            gr.State(None),
-            gr.State({}),
-        )  # outside of the tabs, which count their children
+        # outside of the tabs, which count their children
+        run, written, seen, reopened = gr.State(""), gr.State(None), gr.State({}), gr.State(False)
         # the secret hides nothing: it only has to be the same after a restart, or what was kept could not be read
         kept = gr.BrowserState({}, storage_key="zeroboard-form", secret="zeroboard-form")
         with gr.Tabs(elem_id="zb-tabs", selected="train") as tabs:
             with gr.Tab(words("ui.tab.train"), id="train"), gr.Tabs(elem_id="zb-faces", selected="setup") as faces:
                 desk = Desk(
                     shared=shared, lang=lang, base=base, wire=wire, chips=chips, tabs=tabs, faces=faces, run=run,
-                    written=written, seen=seen, kept=kept, reopened=gr.State(False),
+                    written=written, seen=seen, kept=kept, reopened=reopened,
                 )  # fmt: skip
                 with gr.Tab(words("ui.tab.setup"), id="setup") as setup_page:
                     parts = train.build(desk, prepare.default_spec())
