@@ -44,7 +44,6 @@ TESTED_ELSEWHERE = {
     "zeroboard/ui/login.py": "tests/ui/test_web.py",
     "zeroboard/ui/panels/*.py": "tests/ui/test_page.py",
     "zeroboard/ui/serve.py": "tests/ui/test_web.py",
-    "zeroboard/ui/shared.py": "tests/browser/test_journey.py",
     "zeroboard/ui/tabs/*.py": "tests/ui/test_page.py",
     "zeroboard/ui/theme.py": "tests/ui/test_page.py",
     "zeroboard/ui/views/*.py": "tests/ui/test_views.py",

@@ -17,6 +17,8 @@ from zeroboard.services import host as hosts
 from zeroboard.services import results, runs
 from zeroboard.ui.chats import Chats
 
+ADOPT = 10.0
+"""Seconds between two attempts to take up runs whose supervisor died."""
 READERS = 32
 """Most readers that are kept; the one that was asked least lately goes first."""
 
@@ -59,11 +61,20 @@ class Shared:
         self.login = login
         """Whether one has to log in, and so can log out."""
         self.host: Fresh[HostFacts] = Fresh(lambda: hosts.facts(paths), 4.0)
-        self.runs: Fresh[tuple[RunState, ...]] = Fresh(lambda: runs.list_runs(paths), 1.5)
+        self.runs: Fresh[tuple[RunState, ...]] = Fresh(self._list, 1.5)
         self.chats = Chats(paths.logs / "chat.log")
         self._readers: dict[str, _Kept] = {}
         self._verdicts: dict[tuple[str, float], Verdict | None] = {}
         self._lock = threading.Lock()
+        self._adopt_from = 0.0
+
+    def _list(self) -> tuple[RunState, ...]:
+        """All runs; one whose supervisor died is taken up by a new one, whoever looks."""
+        found = runs.list_runs(self.paths)
+        if any(run.state == "lost" for run in found) and time.monotonic() >= self._adopt_from:
+            self._adopt_from = time.monotonic() + ADOPT
+            runs.adopt_orphans(self.paths)
+        return found
 
     def live(self) -> tuple[RunState, ...]:
         """Runs that are going on, newest first."""
@@ -78,6 +89,10 @@ class Shared:
             for key in ((run.id, run.changed) for run in ended)
         }
         return {run_id: verdict for (run_id, _), verdict in self._verdicts.items()}
+
+    def forget_verdicts(self) -> None:
+        """Read again at the next look: something was verified anew."""
+        self._verdicts = {}
 
     def snapshot(self, run_id: str) -> Snapshot:
         """Where a run stands; the same object as long as nothing changed. Raises `NotFound`."""

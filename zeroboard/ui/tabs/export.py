@@ -126,7 +126,9 @@ def wire(desk: Desk, tab: ExportTab, opens: list[Any]) -> None:
             for step in stream(work):
                 if not isinstance(step, Came):
                     yield {tab.report: html(view.checking(output, desk.lang, step))}
-                elif output.run_id is None:
+                    continue
+                desk.shared.forget_verdicts()
+                if output.run_id is None:
                     known = {**places, output.id: replace(places[output.id], report=step.value)}
         except Exception:
             yield _show(desk, tab, output, places)
