@@ -150,6 +150,11 @@ def test_a_phase_tells_how_long_it_will_take_once_it_can_be_known() -> None:
     assert live.phase_left(half.model_copy(update={"done": None}), 100.0) is None
 
 
+def test_a_launch_promises_no_time() -> None:
+    event = PhaseEvent(seq=1, time=130.0, rank=0, phase="launch", done=0.7)
+    assert live.phase_left(event, 100.0) is None
+
+
 def test_the_smoothed_line_follows_and_keeps_gaps() -> None:
     assert charts.smoothed([(1, 4.0), (2, None), (3, 4.0)]) == [(1, 4.0), (2, None), (3, pytest.approx(4.0))]
     noisy = [(float(n), 1.0 + (-1) ** n) for n in range(200)]

@@ -166,8 +166,11 @@ def _phase_words(phase: PhaseEvent, since: float | None, lang: Language) -> str:
 
 
 def phase_left(phase: PhaseEvent, since: float | None) -> float | None:
-    """Seconds that the phase will take still, by what it took so far; None before a twentieth of it is done."""
-    if phase.done is None or since is None or not 0.05 <= phase.done < 1.0:
+    """Seconds that the phase will take still, by what it took so far; None before a twentieth of it is done.
+
+    None for the launch as well: its shares are stations that take very different times, with nothing said in between.
+    """
+    if phase.phase == "launch" or phase.done is None or since is None or not 0.05 <= phase.done < 1.0:
         return None
     return (phase.time - since) * (1 - phase.done) / phase.done
 
