@@ -88,7 +88,7 @@ $(DONE)/venv:
 	@mkdir -p $(DONE) && touch $@
 
 $(DONE)/torch: $(DONE)/venv
-	@echo 'Installing torch …'
+	@echo 'Installing torch: a large download, minutes without a word …'
 	@if [ -n '$(TORCH)' ]; then \
 	  $(PIP) install '$(TORCH)'; \
 	elif [ -d /proc/driver/nvidia/gpus ] || nvidia-smi -L >/dev/null 2>&1; then \
@@ -109,7 +109,7 @@ endif
 endif
 
 $(DONE)/install: pyproject.toml $(DONE)/torch
-	@echo 'Installing ZeroBoard …'
+	@echo 'Installing ZeroBoard and what it needs: another minute or two …'
 	@$(PIP) install --editable .
 	@touch $@
 
