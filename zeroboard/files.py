@@ -134,7 +134,7 @@ def read_json(path: Path) -> Any:
     """
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also a number of thousands of digits, and nesting thousands deep
         raise BrokenFile("error.broken-file", path=str(path), why=str(error)) from error
 
 

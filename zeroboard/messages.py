@@ -7,6 +7,7 @@ never holds a sentence. A test checks that all languages have the same keys and 
 from __future__ import annotations
 
 import json
+import re
 import string
 from collections.abc import Mapping
 from functools import cache
@@ -18,12 +19,22 @@ Language = Literal["en", "zh-CN"]
 LANGUAGES: tuple[Language, ...] = get_args(Language)
 
 
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""What a terminal obeys instead of showing it, and what turns the direction of the text around it."""
+
+
+def visible(text: str) -> str:
+    """A text from elsewhere as it may be shown: what would command a terminal stands there as its number."""
+    return _CONTROL.sub(lambda found: " " if found[0] == "\r" else ascii(found[0])[1:-1], text)
+
+
 class _Forgiving(string.Formatter):
     """Fills placeholders; one without a value stays visible as {name} instead of raising in front of a user."""
 
     def get_value(self, key: int | str, args: Any, kwargs: Mapping[str, Any]) -> Any:
         if isinstance(key, str):
-            return kwargs.get(key, "{" + key + "}")
+            value = kwargs.get(key, "{" + key + "}")
+            return visible(value) if isinstance(value, str) else value
         return "{" + str(key) + "}"
 
     def format_field(self, value: Any, format_spec: str) -> Any:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from zeroboard.errors import NotFound, UnsafePath
+from zeroboard.errors import NotFound, UnsafePath, UsageError
 
 HOME = Path(__file__).resolve().parent.parent
 """The folder that holds the package: where children start, so that they find the same ZeroBoard, installed or not."""
@@ -153,6 +153,24 @@ class Paths:
         if not RUN_ID.fullmatch(run_id):
             raise NotFound("error.run-not-found", run=run_id)
         return RunPaths(self.runs / run_id)
+
+
+def reachable(text: str) -> Path | None:
+    """The path that a person wrote, absolute, where something is; None where nothing is.
+
+    Nothing is also where no file can be: a name too long or with a null character, a loop of links, a home that nobody
+    has, a folder that is closed to us. Raises `UsageError` where its name is no text, so that no file could hold it.
+    """
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise UsageError("error.path-encoding", path=ascii(text)) from error
+    try:
+        path = Path(text).expanduser().absolute()
+        path.stat()
+    except (OSError, ValueError, RuntimeError):
+        return None
+    return path if text.strip() else None
 
 
 def confine(path: Path, roots: Iterable[Path]) -> Path:

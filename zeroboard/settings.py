@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from zeroboard.errors import UsageError
 from zeroboard.paths import Paths
 
 AUTH = "ZEROBOARD_AUTH"
@@ -28,6 +30,19 @@ class Settings:
 
 
 def read_settings(environ: Mapping[str, str] = os.environ, cache: str | None = None) -> Settings:
-    """The settings from an environment; `cache` (the command line's `--cache`) goes first."""
-    folder = cache or environ.get("ZEROBOARD_CACHE") or "cache"
-    return Settings(cache=Path(folder).expanduser().absolute(), auth=environ.get(AUTH) or None)
+    """The settings from an environment; `cache` (the command line's `--cache`) goes first.
+
+    Raises `UsageError` where the cache folder is something else than a folder, or cannot be one.
+    """
+    named = cache or environ.get("ZEROBOARD_CACHE") or "cache"
+    try:
+        named.encode("utf-8")
+        if "\0" in named:
+            raise ValueError("null character")
+        folder = Path(named).expanduser().absolute()
+        there = next(place for place in (folder, *folder.parents) if place.exists())
+        if not there.is_dir():
+            raise NotADirectoryError(os.strerror(errno.ENOTDIR))
+    except (OSError, ValueError, RuntimeError) as error:
+        raise UsageError("error.cache-unusable", path=ascii(named)[:200], why=str(error)[:200]) from error
+    return Settings(cache=folder, auth=environ.get(AUTH) or None)

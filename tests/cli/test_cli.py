@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -135,16 +136,20 @@ def test_the_language_is_chosen_and_english_is_the_default(zeroboard: Any) -> No
     assert "参见" in zeroboard("plan", "--lang=zh-CN").err
 
 
-def test_an_unexpected_error_names_a_log_and_shows_no_traceback(zeroboard: Any, paths: Paths) -> None:
-    paths.root.mkdir(parents=True)
-    paths.runs.write_text("this should be a folder")
-    ran = zeroboard("plan", "demo", "--write")
+def test_an_unexpected_error_names_a_log_and_shows_no_traceback(
+    zeroboard: Any, paths: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(paths: Paths) -> None:
+        raise RuntimeError("no error of ours")
+
+    monkeypatch.setattr(runs, "list_runs", broken)
+    ran = zeroboard("runs")
     assert ran.code == 1 and "Traceback" not in ran.err and len(ran.err.strip().splitlines()) == 1
     (log,) = paths.logs.glob("error-*.log")
     assert str(log) in ran.err and "Traceback" in log.read_text()
-    assert "problems" in zeroboard("plan", "demo", "--write", "--json").json
-    with pytest.raises(OSError, match="runs"):
-        zeroboard("plan", "demo", "--write", "--debug")
+    assert zeroboard("runs", "--json").json["problems"][0]["code"] == "unexpected"
+    with pytest.raises(RuntimeError, match="no error of ours"):
+        zeroboard("runs", "--debug")
 
 
 def test_spec_prints_an_example_that_is_a_spec_and_its_schema(zeroboard: Any, tmp_path: Path) -> None:
@@ -253,3 +258,131 @@ def test_the_registry_comes_at_once_and_without_torch_or_gradio(paths: Paths) ->
 def test_sizes_and_times_are_written_for_people() -> None:
     assert [size(n) for n in (None, 5, 1536, 3 << 30, 5 << 40)] == ["–", "5 B", "1.5 KiB", "3.0 GiB", "5120.0 GiB"]
     assert [clock(n) for n in (None, 5, 65, 7384)] == ["–", "0:05", "1:05", "2:03:04"]
+
+
+def test_what_the_operating_system_refuses_is_said_in_words(zeroboard: Any, paths: Paths) -> None:
+    paths.root.mkdir(parents=True)
+    paths.runs.write_text("this should be a folder")
+    ran = zeroboard("plan", "demo", "--write")
+    assert ran.code == 1 and str(paths.runs) in ran.err and not paths.logs.exists()
+    (problem,) = zeroboard("plan", "demo", "--write", "--json").json["problems"]
+    assert problem["code"] == "system" and problem["remedy"]
+
+
+HOPELESS = ("a\0b", "x" * 5000, "~nobody-of-this-name/x", "loop", "pipe", "")
+"""Names behind which no file can be, or only one that must not be waited for."""
+
+
+@pytest.mark.parametrize("name", HOPELESS)
+@pytest.mark.parametrize(
+    "argv", [["plan"], ["data"], ["verify"], ["chat", "-m", "hi"], ["diagnose"], ["verify", ".", "--base"]]
+)
+def test_a_name_behind_which_nothing_can_be_is_wrong_usage_in_one_line(
+    zeroboard: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, argv: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("loop").symlink_to("loop")
+    os.mkfifo("pipe")
+    if name == "pipe" and argv[0] in ("verify", "chat"):
+        return  # something is there, which verify judges and chat refuses
+    ran = zeroboard(*argv, name)
+    assert ran.code == 2 and ran.out == "" and len(ran.err.splitlines()) == 1, ran.err
+
+
+@pytest.mark.parametrize("name", HOPELESS[:-1])
+def test_such_a_name_in_a_spec_is_a_problem_of_its_field(
+    zeroboard: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("loop").symlink_to("loop")
+    os.mkfifo("pipe")
+    ran = zeroboard("plan", "demo", "--set", f"model.path={name}", "--set", f"data.path={name}", "--json")
+    found = {p["field"]: p["code"] for p in ran.json["problems"]}
+    assert ran.code == 1 and found["model.path"] == "model-missing" and found["data.path"] == "data-missing"
+
+
+def test_a_name_that_is_no_text_is_told_as_such(zeroboard: Any, tmp_path: Path) -> None:
+    odd = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
+    Path(odd).mkdir()
+    for command in ("verify", "data", "diagnose"):
+        ran = zeroboard(command, odd)
+        assert ran.code == 2 and "UTF-8" in ran.err
+    (problem,) = zeroboard("plan", "demo", "--set", f"model.path={odd}", "--json").json["problems"]
+    assert (problem["code"], problem["field"]) == ("value-range", "model.path") and "UTF-8" in problem["message"]
+
+
+def test_a_cache_that_is_no_folder_is_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    for cache in (str(file), str(file / "below"), "~nobody-of-this-name/x", "x" * 5000, "a\0b"):
+        assert main(["runs", "--json", "--cache", cache]) == 2
+        said = capsys.readouterr()
+        assert said.out == "" and len(said.err.splitlines()) == 1
+
+
+def test_a_text_from_elsewhere_commands_no_terminal(zeroboard: Any, tmp_path: Path) -> None:
+    spec = tmp_path / "spec.yaml"
+    spec.write_text('"\\e[2J\\u202ehidden": 1\nname: "\\e]0;title\\a"\n')
+    ran = zeroboard("plan", str(spec))
+    assert ran.code == 1 and "\\x1b[2J\\u202ehidden" in ran.err
+    assert not set(ran.err) & {"\x1b", "\a", "\u202e"}
+
+
+@pytest.mark.parametrize(
+    ("redirect", "code", "words"),
+    [
+        (">&-", 0, ""),
+        (">&- 2>&-", 0, ""),
+        ("| true", 1, ""),
+        ("> /dev/full", 1, "could not be written: No space left on device"),
+        ("2> /dev/full", 0, ""),
+        ("< /dev/null", 0, ""),
+        ("<&-", 0, ""),
+    ],
+)
+@pytest.mark.parametrize("form", ["", "--json"])
+def test_streams_that_are_closed_full_or_gone_make_no_traceback(
+    paths: Paths, redirect: str, code: int, words: str, form: str
+) -> None:
+    line = f'set -o pipefail; "{sys.executable}" -m zeroboard --cache "{paths.root}" runs {form} {redirect}'
+    ran = subprocess.run(["bash", "-c", line], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert (ran.returncode, "Traceback" in ran.stderr) == (code, False), ran.stderr
+    assert words in ran.stderr and (words or not ran.stderr)
+
+
+def test_a_stream_without_letters_still_gets_the_words_and_strict_json(paths: Paths) -> None:
+    environ = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    line = [sys.executable, "-m", "zeroboard", "--lang", "zh-CN", "--cache", str(paths.root / "🚀")]
+    for argv in (["runs"], ["--help"], ["plan", "nothing.yaml"], ["plan", "demo", "--json"]):
+        ran = subprocess.run(
+            [*line, *argv], cwd=ROOT, env=environ, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert ran.returncode == (2 if "nothing.yaml" in argv else 0) and "Traceback" not in ran.stderr, ran.stderr
+    assert "🚀" in json.loads(ran.stdout)["folder"]
+
+
+def test_a_folder_that_is_gone_under_our_feet_is_said_in_one_line(tmp_path: Path) -> None:
+    line = f'cd "{tmp_path}" && mkdir gone && cd gone && rmdir ../gone && "{sys.executable}" -m zeroboard runs'
+    ran = subprocess.run(
+        ["bash", "-c", line],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == 2 and len(ran.stderr.splitlines()) == 1 and "--cache" in ran.stderr
+
+
+@pytest.mark.parametrize("port", ["-1", "65536", "abc", ""])
+def test_a_port_that_is_none_is_wrong_usage(zeroboard: Any, port: str) -> None:
+    ran = zeroboard("ui", f"--port={port}")
+    assert ran.code == 2 and len(ran.err.splitlines()) == 1
+
+
+def test_a_file_for_the_login_that_is_none_is_wrong_usage(zeroboard: Any, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "long").write_text("x" * 100_000)
+    for name in ("/dev/zero", str(tmp_path / "pipe"), str(tmp_path), str(tmp_path / "long"), "/nowhere"):
+        ran = zeroboard("ui", "--auth-file", name)
+        assert ran.code == 2 and len(ran.err.splitlines()) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from tests.planning.facts import TINY, write_model, write_safetensors
 from zeroboard.catalogue import MODELS
+from zeroboard.checkpoints.verify import verify_files
 from zeroboard.messages import LANGUAGES, has, say
 from zeroboard.paths import Paths
 from zeroboard.planning.models import read_model
@@ -176,3 +178,38 @@ def test_the_licence_stands_in_the_readme(tmp_path: Path) -> None:
     (folder / "README.md").write_text("---\nlanguage: en\nlicense: apache-2.0\n---\n# x\n")
     facts, _ = read_model(str(folder), Paths(tmp_path))
     assert facts is not None and facts.licence == "apache-2.0"
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "broken link", "loop", "device"])
+def test_weights_that_are_no_file_are_missing(tmp_path: Path, kind: str) -> None:
+    folder = write_model(tmp_path / "model")
+    file = folder / "model.safetensors"
+    file.unlink()
+    {
+        "pipe": lambda: os.mkfifo(file),
+        "folder": file.mkdir,
+        "broken link": lambda: file.symlink_to("nothing"),
+        "loop": lambda: file.symlink_to(file.name),
+        "device": lambda: file.symlink_to("/dev/zero"),
+    }[kind]()
+    _, problems = read_model(str(folder), Paths(tmp_path))
+    assert [p.says for p in problems] == ["problem.model-missing.shard"]
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors.index.json", "tokenizer_config.json"])
+@pytest.mark.parametrize("content", ["[" * 100_000, '{"a": ' + "9" * 5000 + "}", '{"a": '])
+def test_json_that_breaks_its_reader_is_a_problem_or_no_matter(tmp_path: Path, name: str, content: str) -> None:
+    folder = write_model(tmp_path / "model")
+    (folder / name).write_text(content)
+    _, problems = read_model(str(folder), Paths(tmp_path))
+    assert name == "tokenizer_config.json" or problems
+
+
+@pytest.mark.parametrize("value", [[], ["x"], {"a": 1}, 3, None, True, 1e300, float("nan"), -1])
+def test_values_of_any_kind_in_a_configuration_raise_nothing(tmp_path: Path, value: object) -> None:
+    folder = write_model(tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    for key in config:
+        (folder / "config.json").write_text(json.dumps({**config, key: value}))
+        read_model(str(folder), Paths(tmp_path))
+        verify_files(folder)

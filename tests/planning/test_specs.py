@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -208,3 +209,27 @@ def test_the_example_is_a_good_spec_and_explains_every_field(tmp_path: Path, lan
     for facts in fields():
         head, _, name = facts.key.rpartition(".")
         assert name in (given[head] if head else given), facts.key
+
+
+def test_aliases_that_stand_for_more_than_a_memory_cost_nothing(tmp_path: Path) -> None:
+    lines = ["a: &a [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"{key}: &{key} [{', '.join([f'*{before}'] * 10)}]" for before, key in itertools.pairwise("abcdefghijkl")]
+    for place in ("train: {precision: *l}", "name: *l", "devices: {gpus: *l}", "zero: *l", "model: {path: *l}"):
+        file = tmp_path / "spec.yaml"
+        file.write_text("\n".join([*lines, place]))
+        spec, problems = read_spec(file)
+        assert spec is None and place.split(":")[0] in {(p.field or "").split(".")[0] for p in problems}
+
+
+@pytest.mark.parametrize("value", ["2024-13-45", "9" * 5000, "[" * 3000, "{a: 1, a: 2}", "[1, 2", "!!python/x 1", "*a"])
+def test_a_value_that_yaml_cannot_read_is_wrong_usage(value: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        with_sets({}, [f"train.epochs={value}"])
+    assert caught.value.says == "error.bad-set"
+
+
+def test_a_text_that_is_no_unicode_is_told_as_such() -> None:
+    _, problems = parse_spec({"model": {"path": "model\udcff"}, "data": {"path": "demo-en"}})
+    assert [(p.code, p.field, p.says) for p in problems] == [
+        ("value-range", "model.path", "problem.value-range.encoding")
+    ]

@@ -23,7 +23,7 @@ from zeroboard.runs.locks import device_lock, holders
 from zeroboard.runs.processes import kill_marked, marked
 from zeroboard.runs.registry import drop_planned, read_plan, read_state
 from zeroboard.runs.snapshot import SnapshotReader
-from zeroboard.runs.supervisor import TAKEN, supervise
+from zeroboard.runs.supervisor import TAKEN, UNSAID, supervise
 
 
 @pytest.fixture
@@ -276,3 +276,19 @@ def test_a_disk_that_stays_full_ends_the_run_as_failed(paths: Paths) -> None:
     state = live(run, write=write, append=append)
     assert state.state == "failed" and state.problem is not None and state.problem.code == "disk-full"
     assert marked(run.id) == ()
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_run_whose_folder_is_removed_ends_at_once_and_holds_no_device(paths: Paths, again: bool) -> None:
+    run = make_run(paths, "--steps", "1000", "--step-time", "0.05")
+
+    def remove() -> None:
+        run.folder.rename(paths.root / "removed")
+        if again:  # a rank that saves makes its folders
+            run.checkpoints.mkdir(parents=True)
+
+    when(in_state(run, "running"), remove)
+    began = time.monotonic()
+    assert supervise(run, popen=popen, timing=replace(QUICK, disk=60.0, settle=60.0)) == UNSAID
+    assert time.monotonic() - began < 20 and not run.state.exists()
+    assert holders(paths) == {} and not marked(run.id)

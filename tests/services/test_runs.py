@@ -15,7 +15,7 @@ from tests.fakes import make_run, popen
 from zeroboard.catalogue import MODELS
 from zeroboard.contract.requests import read_stop
 from zeroboard.contract.state import ENDED
-from zeroboard.errors import Busy, EngineFailed, NotFound
+from zeroboard.errors import BrokenFile, Busy, EngineFailed, NotFound
 from zeroboard.files import write_atomic
 from zeroboard.paths import Paths, RunPaths
 from zeroboard.runs.locks import device_lock
@@ -182,10 +182,10 @@ def test_what_is_not_running_cannot_be_stopped(paths: Paths) -> None:
 
 def test_a_supervisor_that_cannot_begin_is_said_with_its_log(paths: Paths) -> None:
     run = make_run(paths)
-    write_atomic(run.plan, "no plan")
+    run.lock.mkdir()
     with pytest.raises(EngineFailed) as failed:
         runs.start(paths, run.id, popen=popen)
-    assert "plan.json" in str(failed.value.params["tail"])
+    assert "run.lock" in str(failed.value.params["tail"])
 
 
 def test_a_broken_folder_is_listed_and_left_alone(paths: Paths) -> None:
@@ -217,3 +217,25 @@ def test_only_files_of_the_plan_are_handed_out_by_name(tmp_path: Path) -> None:
         with pytest.raises(NotFound):
             runs.plan_file(paths, run_id, name)
     assert runs.stop_asked(paths, run_id) is False
+
+
+@pytest.mark.parametrize("content", [None, "{", "[]"])
+def test_a_damaged_plan_is_not_started_and_told_by_its_file(paths: Paths, content: str | None) -> None:
+    run = make_run(paths)
+    if content is None:
+        run.plan.unlink()
+    else:
+        run.plan.write_text(content)
+    with pytest.raises(BrokenFile) as caught:
+        runs.start(paths, run.id, popen=popen)
+    assert caught.value.params["path"] == str(run.plan) and read_state(run).state == "planned"
+
+
+def test_a_stop_says_what_holds_and_not_what_was_asked_last(paths: Paths) -> None:
+    run = make_run(paths, "--steps", "1000")
+    runs.start(paths, run.id, popen=popen)
+    assert [runs.stop(paths, run.id, discard=wish).stop for wish in (False, True, False)] == [
+        "save",
+        "discard",
+        "discard",
+    ]

@@ -73,7 +73,7 @@ class ConfigFault(Exception):
 
 def known(config: Mapping[str, Any]) -> bool:
     """Whether the tensors of this config can be told, and its weights are not quantised (other names and shapes)."""
-    return config.get("model_type") in LAYOUTS and not config.get("quantization_config")
+    return str(config.get("model_type")) in LAYOUTS and not config.get("quantization_config")
 
 
 def expected_tensors(config: Mapping[str, Any]) -> Expected:

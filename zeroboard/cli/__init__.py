@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import logging
 import os
 import sys
 import time
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn
 
 from zeroboard import __version__
-from zeroboard.cli.face import Face
-from zeroboard.errors import ZeroBoardError
+from zeroboard.cli.face import Face, OutputLost
+from zeroboard.errors import UsageError, ZeroBoardError
 from zeroboard.files import write_atomic
 from zeroboard.messages import LANGUAGES, Language, say
 from zeroboard.services import words
@@ -55,21 +57,50 @@ class _Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; returns its exit code."""
-    words_given = list(sys.argv[1:] if argv is None else argv)
+    _prepare_streams()
+    try:
+        return _main(list(sys.argv[1:] if argv is None else argv))
+    except (OutputLost, BrokenPipeError) as lost:
+        if not isinstance(lost.__cause__ or lost, BrokenPipeError):
+            sys.stderr.write(say("cli.output-lost", _Parser.language, why=str(lost)) + "\n")
+        # what is still in the buffer would be tried once more, and complained about, when the interpreter leaves
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _prepare_streams() -> None:
+    """Words that a terminal has no letters for are written as their numbers; a closed stream is a silent one."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            # open for as long as the process lives
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _main(words_given: Sequence[str]) -> int:
     _Parser.language = _language(words_given)
     try:
         asked = _parser(words_given).parse_args(words_given)
     except SystemExit as done:  # argparse leaves by itself after --help or a fault
         return int(done.code or 0)
     logging.basicConfig(level=logging.WARNING, format="%(name)s: %(message)s")
+    try:
+        settings = read_settings(cache=getattr(asked, "cache", None))
+    except UsageError as error:
+        sys.stderr.write(say(error.says, _Parser.language, **error.params) + "\n")
+        return error.exit_code
     face = Face(
-        settings=read_settings(cache=getattr(asked, "cache", None)),
+        settings=settings,
         language=_Parser.language,
         language_chosen=getattr(asked, "lang", None) is not None,
         json=getattr(asked, "json", False),
     )
     try:
         return int(importlib.import_module(f"zeroboard.cli.{asked.command}").run(asked, face))
+    except (OutputLost, BrokenPipeError):
+        raise
     except ZeroBoardError as error:
         if getattr(asked, "debug", False):
             raise
@@ -77,9 +108,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         face.note(say("cli.interrupted", face.language))
         return INTERRUPTED
-    except BrokenPipeError:  # whoever read us has gone, for example `| head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
     except Exception as error:
         if getattr(asked, "debug", False):
             raise
@@ -98,7 +126,10 @@ def _refused(error: ZeroBoardError, face: Face) -> int:
 
 
 def _unexpected(error: Exception, face: Face) -> int:
-    """One line that names a log with the rest."""
+    """One line that names a log with the rest; what the operating system refuses needs none."""
+    if isinstance(error, OSError) and error.errno is not None:
+        path = str(error.filename or face.paths.root)
+        return _refused(ZeroBoardError("error.system", path=path, why=error.strerror or str(error)), face)
     log = face.paths.logs / f"error-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
     said = {"type": type(error).__name__, "message": str(error)[:300], "log": str(log)}
     try:

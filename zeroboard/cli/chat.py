@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 from zeroboard.chat.session import ChatSession
 from zeroboard.cli.face import Face
 from zeroboard.contract.requests import ChatDone, ChatFailed, ChatToken, Message
 from zeroboard.errors import UsageError
-from zeroboard.messages import Language, say
+from zeroboard.messages import Language, say, visible
 from zeroboard.services import results
 
 
@@ -26,10 +25,9 @@ def configure(parser: argparse.ArgumentParser, language: Language) -> None:
 def run(asked: argparse.Namespace, face: Face) -> int:
     if face.json and asked.message is None:
         raise UsageError("cli.chat.json-needs-message")
-    place = results.place(face.paths, asked.path)
-    base = Path(asked.base).expanduser().absolute() if asked.base else place.base
+    place = results.place(face.paths, asked.path, asked.base)
     face.progress(face.say("cli.chat.loading"))
-    session = results.open_chat(place.path, base, log_to=face.paths.logs / "chat.log")
+    session = results.open_chat(place.path, place.base, log_to=face.paths.logs / "chat.log")
     try:
         face.clear()
         if asked.message is not None:
@@ -81,7 +79,7 @@ def _ask(
                 if not quiet:
                     if asked.compare and piece.which not in answers:
                         face.write(face.colour(face.say(f"cli.chat.{piece.which}"), "bold") + "\n")
-                    face.write(piece.text)
+                    face.write(visible(piece.text))
                 answers[piece.which] = answers.get(piece.which, "") + piece.text
             case ChatDone():
                 answers.setdefault(piece.which, "")

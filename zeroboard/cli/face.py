@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import sys
 import time
@@ -11,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from zeroboard.files import to_json
-from zeroboard.messages import Language, say
+from zeroboard.messages import Language, say, visible
 from zeroboard.paths import Paths
 from zeroboard.settings import Settings
 
@@ -26,6 +28,10 @@ VERDICTS = {
 LINE_EVERY = 5.0
 """Seconds between two lines of progress where there is no terminal."""
 BAR = 24
+
+
+class OutputLost(Exception):
+    """Standard output takes no more: its reader has gone (`| head`), or the disk behind it is full."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,40 +56,44 @@ class Face:
 
     def print(self, text: str = "") -> None:
         """A line of the result, on standard output."""
-        self.clear()
-        sys.stdout.write(text + "\n")
-        sys.stdout.flush()
+        self.write(text + "\n")
 
     def write(self, text: str) -> None:
         """A piece of a line (an answer as it comes)."""
         self.clear()
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        try:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        except OSError as error:
+            raise OutputLost(error.strerror or str(error)) from error
 
     def print_json(self, value: Mapping[str, Any]) -> None:
         """The one object of `--json`."""
-        self.clear()
-        sys.stdout.write(to_json(value))
-        sys.stdout.flush()
+        text = to_json(value)
+        try:
+            text.encode(sys.stdout.encoding or "utf-8")
+        except UnicodeEncodeError:  # letters that the stream has not; JSON can do without any
+            text = json.dumps(value, allow_nan=False, indent=2) + "\n"
+        self.write(text)
 
     def note(self, text: str) -> None:
         """A line beside the result, on standard error."""
         self.clear()
-        sys.stderr.write(text + "\n")
-        sys.stderr.flush()
+        _aside(text + "\n")
 
     def problem(self, value: Mapping[str, Any], *, one_line: bool = False) -> None:
         """What is wrong, where, and what to do: in two lines, or (wrong usage) in one."""
-        place = f" {value['field']}:" if value.get("field") else ""
+        place = f" {visible(value['field'])}:" if value.get("field") else ""
         severity = value["severity"]
         word = self.colour(self.say(f"cli.severity.{severity}"), VERDICTS.get(severity, "dim"), sys.stderr)
         remedy = value.get("remedy")
         rest = "" if not remedy else f" {remedy}" if one_line else f"\n  → {remedy}"
-        self.note(f"{word}{place} {value['message']}{rest}")
+        line = f"{word}{place} {value['message']}{rest}"
+        self.note(" ".join(line.splitlines()) if one_line else line)
 
     def table(self, rows: Iterable[Sequence[str]], head: Sequence[str] = ()) -> None:
         """Columns, as wide as they need; Chinese characters count twice."""
-        lines = [tuple(row) for row in rows]
+        lines = [tuple(visible(" ".join(cell.splitlines())) for cell in row) for row in rows]
         everything = [tuple(head), *lines] if head else lines
         if not everything:
             return
@@ -95,6 +105,7 @@ class Face:
 
     def colour(self, text: str, name: str, stream: Any = None) -> str:
         """Painted on a terminal, plain elsewhere (and where NO_COLOR is set)."""
+        text = visible(text)
         target = sys.stdout if stream is None else stream
         if not target.isatty() or os.environ.get("NO_COLOR") or name not in COLOURS:
             return text
@@ -108,27 +119,32 @@ class Face:
                 return
             full = "" if done is None else "[" + ("#" * round(done * BAR)).ljust(BAR, "·") + "] "
             percent = "" if done is None else f"{done * 100:3.0f} % "
-            sys.stderr.write(f"\r\x1b[K{full}{percent}{text}")
+            _aside(f"\r\x1b[K{full}{percent}{text}")
             self._progress_shown = True
         elif text == self._progress_text or (now - self._progress_time < LINE_EVERY and self._progress_text):
             return
         else:
             percent = "" if done is None else f"{done * 100:.0f} % "
-            sys.stderr.write(f"{percent}{text}\n")
-        sys.stderr.flush()
+            _aside(f"{percent}{text}\n")
         self._progress_time = now
         self._progress_text = text
 
     def clear(self) -> None:
         """Take the bar away before other words."""
         if self._progress_shown:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+            _aside("\r\x1b[K")
             self._progress_shown = False
 
     def _paint(self, cell: str) -> str:
         name = VERDICTS.get(cell.strip())
         return cell if name is None else self.colour(cell, name)
+
+
+def _aside(text: str) -> None:
+    """Onto standard error. Where that takes no more the result goes on: there is nobody left to tell."""
+    with contextlib.suppress(OSError):
+        sys.stderr.write(text)
+        sys.stderr.flush()
 
 
 def size(value: float | None) -> str:

@@ -18,7 +18,7 @@ def run(asked: argparse.Namespace, face: Face) -> int:
     run_id = runs.find(face.paths, asked.run)
     state = runs.stop(face.paths, run_id, discard=asked.discard)
     if face.json:
-        face.print_json({"id": run_id, "state": state.state, "stop": "discard" if asked.discard else "save"})
+        face.print_json({"id": run_id, "state": state.state, "stop": state.stop})
     else:
-        face.print(face.say("cli.stop.discarding" if asked.discard else "cli.stop.saving", run=run_id))
+        face.print(face.say("cli.stop.discarding" if state.stop == "discard" else "cli.stop.saving", run=run_id))
     return 0

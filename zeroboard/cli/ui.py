@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from zeroboard.cli.face import Face
 from zeroboard.errors import NotFound, UsageError
 from zeroboard.messages import Language, say
+from zeroboard.paths import reachable
+
+LONGEST = 4096
+"""Characters of the line that holds the login."""
 
 
 def configure(parser: argparse.ArgumentParser, language: Language) -> None:
     parser.add_argument("--host", default="127.0.0.1", help=say("cli.ui.host", language))
-    parser.add_argument("--port", type=int, default=7860, help=say("cli.ui.port", language))
+    parser.add_argument("--port", type=port, default=7860, help=say("cli.ui.port", language))
     parser.add_argument("--auth", metavar="USER:PASS", help=say("cli.ui.auth", language))
     parser.add_argument("--auth-file", metavar="F", help=say("cli.ui.auth-file", language))
     parser.add_argument(
         "--allow-host", action="append", default=[], metavar="NAME", help=say("cli.ui.allow-host", language)
     )
     parser.add_argument("--root-path", default="", metavar="/p", help=say("cli.ui.root-path", language))
+
+
+def port(text: str) -> int:
+    """A port; raises `ValueError` where it is none."""
+    number = int(text)
+    if not 0 <= number < 1 << 16:
+        raise ValueError(text)
+    return number
 
 
 def run(asked: argparse.Namespace, face: Face) -> int:
@@ -42,11 +53,18 @@ def _auth(asked: argparse.Namespace) -> str | None:
         raise UsageError("cli.ui.auth-twice")
     if asked.auth_file is None:
         return asked.auth  # type: ignore[no-any-return]
-    path = Path(asked.auth_file).expanduser()
+    path = reachable(asked.auth_file)
+    if path is None:
+        raise NotFound("error.path-not-found", path=asked.auth_file)
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise NotFound("error.path-not-found", path=str(path)) from error
-    if not lines or ":" not in lines[0]:
+        if not path.is_file():
+            raise UsageError("cli.ui.auth-file-form", path=str(path))
+        with path.open(encoding="utf-8") as stream:
+            first = stream.readline(LONGEST)
+    except UnicodeDecodeError as error:
+        raise UsageError("cli.ui.auth-file-form", path=str(path)) from error
+    except OSError as error:
+        raise UsageError("error.unreadable", path=str(path), why=error.strerror or str(error)) from error
+    if ":" not in first:
         raise UsageError("cli.ui.auth-file-form", path=str(path))
-    return lines[0].strip()
+    return first.strip()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from zeroboard.cli.face import Face
 from zeroboard.contract.requests import Progress
@@ -21,9 +20,8 @@ def run(asked: argparse.Namespace, face: Face) -> int:
     def progress(said: Progress) -> None:
         face.progress(face.say(said.says or f"phase.{said.phase}", **said.params), said.done)
 
-    place = results.place(face.paths, asked.path)
-    base = Path(asked.base).expanduser().absolute() if asked.base else place.base
-    report = results.verify(place.path, base=base, load=asked.load, on_progress=progress)
+    place = results.place(face.paths, asked.path, asked.base)
+    report = results.verify(place.path, base=place.base, load=asked.load, on_progress=progress)
     said = words.report(report, face.language)
     if face.json:
         face.print_json(said)

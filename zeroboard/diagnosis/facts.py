@@ -20,7 +20,14 @@ EVENTS = "events.jsonl"
 DECIDED = ("host-oom", "disk-full", "no-training-happened")
 """Codes of problems that the supervisor measured itself (kills that the control group counted, the disk); others it
 only read from an exit code, which the logs explain."""
-EXPLAINED = ("run.failed.exception", "run.failed.launcher", "run.failed.killed", "run.failed.signal", "run.failed.verb")
+EXPLAINED = (
+    "run.failed.exception",
+    "run.failed.launcher",
+    "run.failed.launcher-signal",
+    "run.failed.killed",
+    "run.failed.signal",
+    "run.failed.verb",
+)
 """Sentences of problems that logs may tell better."""
 
 

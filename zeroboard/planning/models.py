@@ -20,7 +20,7 @@ from zeroboard.errors import BrokenFile
 from zeroboard.files import read_json
 from zeroboard.headers import read_header
 from zeroboard.modelfiles import TEMPLATE, TOKENIZER_CONFIG, VOCABULARIES, default_template
-from zeroboard.paths import Paths
+from zeroboard.paths import Paths, reachable
 from zeroboard.planning.shapes import ShapeFacts, llama_shapes, shape_facts
 
 INDEX = "model.safetensors.index.json"
@@ -39,13 +39,16 @@ def read_model(ref: str, paths: Paths) -> Found:
     bundled = bundled_model(ref)
     if bundled is not None:
         return _bundled(bundled, paths)
-    folder = Path(ref).expanduser().absolute()
-    if not folder.is_dir():
+    folder = reachable(ref)
+    if folder is None or not folder.is_dir():
         says = "problem.model-missing.hub" if _HUB_ID.fullmatch(ref) else None
         return None, (_missing(says, path=ref),)
     # a folder that is called like a bundled model must not be taken for it
     name = folder.name if bundled_model(folder.name) is None else str(folder)
-    return _folder(folder, name)
+    try:
+        return _folder(folder, name)
+    except OSError as error:
+        return None, (_missing("problem.model-missing.unreadable", path=ref, why=error.strerror or str(error)),)
 
 
 def _bundled(entry: BundledModel, paths: Paths) -> Found:
@@ -146,16 +149,16 @@ def _unsupported(config: Mapping[str, Any], name: str) -> list[Problem]:
         return [_refused("quantized", model=name)]
     if first is not None and not first.endswith(_CAUSAL):
         return [_refused("architecture", model=name, architecture=first[:80])]
-    kind = config.get("model_type")
+    kind = str(config.get("model_type"))
     known = _causal_types()
     if known and kind not in known and not config.get("auto_map"):
-        return [_refused("unknown", model=name, type=str(kind)[:80])]
+        return [_refused("unknown", model=name, type=kind[:80])]
     return []
 
 
 def _needs_code(config: Mapping[str, Any]) -> bool:
     """It brings code of its own and transformers has none for it."""
-    return bool(config.get("auto_map")) and config.get("model_type") not in _causal_types()
+    return bool(config.get("auto_map")) and str(config.get("model_type")) not in _causal_types()
 
 
 @cache
@@ -190,11 +193,11 @@ def _weight_files(folder: Path) -> tuple[tuple[Path, ...], list[Problem]]:
         except (BrokenFile, KeyError, TypeError, AttributeError):
             return (), [_missing("problem.model-missing.index", path=str(index))]
         files = tuple(folder / Path(file).name for file in names)
-        absent = [file.name for file in files if not file.is_file()]
-        if absent:
-            return files, [_missing("problem.model-missing.shard", file=absent[0], count=len(absent), path=str(folder))]
-        return files, []
-    files = tuple(sorted(folder.glob("*.safetensors")))
+    else:
+        files = tuple(sorted(folder.glob("*.safetensors")))
+    absent = [file.name for file in files if not file.is_file()]  # a broken link, a pipe or a folder as well
+    if absent:
+        return files, [_missing("problem.model-missing.shard", file=absent[0], count=len(absent), path=str(folder))]
     if files:
         return files, []
     if next(iter(folder.glob("*.bin")), None) is not None:

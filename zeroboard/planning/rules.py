@@ -253,7 +253,10 @@ def paths_safe(facts: Facts) -> list[Problem]:
     """Folders of the operating system that hold no real files."""
     found = []
     for field, path in (("model.path", facts.spec.model.path), ("data.path", facts.spec.data.path)):
-        real = Path(path).expanduser().resolve()
+        try:
+            real = Path(path).expanduser().resolve()
+        except (OSError, ValueError, RuntimeError):  # no file can have this name; that it is missing is told elsewhere
+            continue
         if any(real.is_relative_to(root) for root in PSEUDO) and not real.is_relative_to("/dev/shm"):
             found.append(_problem("unsafe-path", field, params={"path": path[:120]}))
     return found

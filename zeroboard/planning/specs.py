@@ -17,6 +17,7 @@ from zeroboard.contract.problems import Problem, Scalar
 from zeroboard.contract.spec import FieldFacts, RunSpec, fields
 from zeroboard.errors import NotFound, Refused, UsageError
 from zeroboard.messages import Language, say
+from zeroboard.paths import reachable
 
 SIZE_LIMIT = 1 << 20
 """Bytes of the largest spec that is read."""
@@ -39,16 +40,19 @@ def read_spec(path: Path) -> tuple[RunSpec | None, tuple[Problem, ...]]:
 def read_value(path: Path) -> dict[str, Any]:
     """The mapping in a YAML or JSON file.
 
-    Raises `NotFound` where there is no such file, and `Refused` (codes `not-json`, `duplicate-key`, `wrong-type`)
-    where it holds no mapping.
+    Raises `NotFound` where there is no such file, `UsageError` where it cannot be read, and `Refused` (codes
+    `not-json`, `duplicate-key`, `wrong-type`) where it holds no mapping.
     """
-    if not path.is_file():
+    found = reachable(str(path))
+    if found is None or not found.is_file():
         raise NotFound("error.spec-not-found", path=str(path))
-    size = path.stat().st_size
+    size = found.stat().st_size
     if size > SIZE_LIMIT:
         raise Refused([Problem(code="not-json", says="problem.not-json.too-large", params={"size": size})])
     try:
-        value = _load(path.read_bytes().decode("utf-8-sig"))
+        value = _load(found.read_bytes().decode("utf-8-sig"))
+    except OSError as error:
+        raise UsageError("error.unreadable", path=str(path), why=error.strerror or str(error)) from error
     except UnicodeDecodeError as error:
         raise Refused([Problem(code="not-json", says="problem.not-json.encoding")]) from error
     except _DuplicateKey as error:
@@ -72,7 +76,7 @@ def with_sets(value: Mapping[str, Any], sets: Sequence[str]) -> dict[str, Any]:
     """
     result = copy.deepcopy(dict(value))
     for text in sets:
-        key, sign, given = text.partition("=")
+        key, sign, written = text.partition("=")
         path = [part.strip() for part in key.split(".")]
         if not sign or not all(path):
             raise UsageError("error.bad-set", given=text)
@@ -82,7 +86,7 @@ def with_sets(value: Mapping[str, Any], sets: Sequence[str]) -> dict[str, Any]:
             if not isinstance(inner, dict):
                 raise UsageError("error.bad-set", given=text)
             at = inner
-        at[path[-1]] = _set_value(".".join(path), given, text)
+        at[path[-1]] = _set_value(".".join(path), written, text)
     return result
 
 
@@ -167,13 +171,13 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _set_value(key: str, given: str, text: str) -> Any:
+def _set_value(key: str, written: str, text: str) -> Any:
     facts = _FIELDS.get(key)
     if facts is not None and facts.kind == "text":
-        return given
+        return written
     try:
-        return yaml.safe_load(given)
-    except yaml.YAMLError as error:
+        return yaml.load(written, _Loader)
+    except (yaml.YAMLError, ValueError, RecursionError, _DuplicateKey) as error:
         raise UsageError("error.bad-set", given=text) from error
 
 
@@ -183,7 +187,9 @@ def _conflicts(value: Mapping[str, Any]) -> list[Problem]:
     if not isinstance(train, Mapping):
         return []
     asked = train.get("precision")
-    words = {str(word).strip().lower() for word in asked} if isinstance(asked, list) else set()
+    # texts alone: with aliases a few lines of YAML can hold more than a memory
+    listed = asked if isinstance(asked, list) else []
+    words = {word.strip().lower() for word in listed if isinstance(word, str)}
     if isinstance(asked, str):
         words = {word.strip().lower() for word in asked.replace("+", ",").split(",")}
     words |= {name for name in ("bf16", "fp16") if train.get(name) is True}
@@ -261,6 +267,11 @@ def _out_of_range(key: str, given: object) -> Problem:
 def _wrong_type(key: str, given: object) -> Problem:
     facts = _FIELDS.get(key)
     kind = facts.kind if facts is not None else "text"
+    if kind == "text" and isinstance(given, str):
+        shown = given[:60].encode("utf-8", "backslashreplace").decode()
+        return Problem(
+            code="value-range", field=key, says="problem.value-range.encoding", params={"key": key, "value": shown}
+        )
     params: dict[str, Scalar] = {"key": key, "found": _kind(given), "value": _shown(given)}
     return Problem(code="wrong-type", field=key, says=f"problem.wrong-type.{kind}", params=params)
 

@@ -39,6 +39,10 @@ class Stopped(Exception):
     """A stop was asked for while there was nothing to save yet."""
 
 
+class Removed(Exception):
+    """The run's folder was removed while it ran: nobody wants it, and nothing can be said of it any more."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
     """Seconds."""
@@ -96,7 +100,9 @@ class Context:
         return request
 
     def check_disk(self) -> None:
-        """Raises `Failed` where nothing could be written for too long."""
+        """Raises `Failed` where nothing could be written for too long, `Removed` where the run's folder is gone."""
+        if self.life.gone:
+            raise Removed(str(self.run.folder))
         since = self.life.failing_since
         if since is not None and time.monotonic() - since > self.timing.disk:
             raise Failed(disk_full(self.run))

@@ -83,6 +83,8 @@ def killed(number: int, *, rank: int | None, oom_kills: int) -> Problem:
         name = str(number)
     out_of_memory = number == signal.SIGKILL
     which = "run.failed.oom" if out_of_memory and oom_kills else "run.failed.killed" if out_of_memory else None
+    if rank is None and not oom_kills:
+        which = "run.failed.launcher-signal"
     return Problem(
         code="host-oom" if out_of_memory and oom_kills else "killed-by-signal",
         says=which or "run.failed.signal",

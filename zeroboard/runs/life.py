@@ -6,7 +6,9 @@ fails (a full disk) loses nothing: what is true stays in memory and is written a
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 import time
 from collections import deque
 from collections.abc import Callable
@@ -43,6 +45,7 @@ class Life:
         self.state = state
         self.failing_since: float | None = None
         """Since when (monotonic seconds) nothing can be written; None: all is well."""
+        self._folder = _identity(run.folder)
         self._seq = 0
         self._write = write
         self._append = append
@@ -53,6 +56,12 @@ class Life:
     def resume(self, seq: int) -> None:
         """Count on from the last event that a supervisor before us wrote."""
         self._seq = seq
+
+    @property
+    def gone(self) -> bool:
+        """Somebody removed the run's folder; what ranks may have made again under its name is another one."""
+        found = _identity(self.run.folder)
+        return found is None or found != self._folder
 
     def go(self, new: State, *, problem: Problem | None = None, **changes: Any) -> None:
         """Enter a state. Raises `ValueError` where the table does not allow it."""
@@ -118,6 +127,8 @@ class Life:
         if not force and self.failing_since is None and time.monotonic() - self._written < QUIET:
             return False
         try:
+            if self.gone:  # `write_atomic` would make it again
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.run.folder))
             while self._events:
                 self._append(self.run.events, self._events[0].model_dump_json())
                 self._events.popleft()
@@ -134,10 +145,10 @@ class Life:
         return True
 
     def settle(self, *, patience: float) -> bool:
-        """Write until it is on disk, for at most `patience` seconds; whether it is."""
+        """Write until it is on disk, for at most `patience` seconds or while the folder is there; whether it is."""
         until = time.monotonic() + patience
         while not self.flush(force=True):
-            if time.monotonic() > until:
+            if self.gone or time.monotonic() > until:
                 return False
             time.sleep(0.5)
         return True
@@ -145,3 +156,12 @@ class Life:
     def _next(self) -> int:
         self._seq += 1
         return self._seq
+
+
+def _identity(folder: Path) -> tuple[int, int] | None:
+    """What a folder is, whatever its name; None where it is gone."""
+    try:
+        facts = folder.stat()
+    except FileNotFoundError:
+        return None
+    return facts.st_dev, facts.st_ino

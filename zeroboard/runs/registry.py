@@ -117,6 +117,8 @@ def read_plan(run: RunPaths) -> Plan:
     try:
         return Plan.model_validate_json(run.plan.read_bytes())
     except FileNotFoundError as error:
+        if run.folder.is_dir():
+            raise BrokenFile("error.broken-file", path=str(run.plan), why="missing") from error
         raise NotFound("error.run-not-found", run=run.id) from error
     except (ValidationError, OSError) as error:
         raise BrokenFile("error.broken-file", path=str(run.plan), why=str(error).splitlines()[0]) from error

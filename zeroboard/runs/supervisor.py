@@ -17,7 +17,7 @@ from zeroboard.errors import NotFound, ZeroBoardError
 from zeroboard.files import append_line, write_atomic
 from zeroboard.paths import Paths, RunPaths
 from zeroboard.runs import ending, preparing
-from zeroboard.runs.context import Context, Failed, Stopped, Timing, disk_full
+from zeroboard.runs.context import Context, Failed, Removed, Stopped, Timing, disk_full
 from zeroboard.runs.failure import QUOTED
 from zeroboard.runs.launcher import Popen
 from zeroboard.runs.life import Life
@@ -73,7 +73,7 @@ def supervise(
             _give_up(life)
         else:
             _Supervisor(Context(run=run, plan=plan, life=life, popen=popen, timing=timing)).live(adopt=adopt)
-        return 0 if life.settle(patience=timing.settle) else UNSAID
+        return 0 if life.settle(patience=timing.settle) and not life.gone else UNSAID
     finally:
         for held in (*devices, lock):
             held.release()
@@ -119,6 +119,9 @@ class _Supervisor:
             request = self.context.stop_request()
             life.go("stopping", stop="discard" if request is not None and request.discard else "save")
             life.go("stopped", phase=None, phase_done=None)
+        except Removed as removed:
+            log.error("%s was removed while it ran", removed)
+            self.watch.end_all(self.launcher)
         except OSError as error:
             log.exception("the supervisor failed")
             full = error.errno == 28  # ENOSPC

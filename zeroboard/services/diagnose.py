@@ -14,7 +14,7 @@ from zeroboard.diagnosis.facts import RunFacts
 from zeroboard.diagnosis.reading import logs
 from zeroboard.errors import NotFound, UsageError
 from zeroboard.messages import Language, say
-from zeroboard.paths import RUN_ID, Paths, RunPaths
+from zeroboard.paths import RUN_ID, Paths, RunPaths, reachable
 from zeroboard.planning.specs import read_spec
 from zeroboard.runs import registry
 from zeroboard.runs.snapshot import Snapshot, SnapshotReader
@@ -40,8 +40,8 @@ def diagnose(paths: Paths, word: str) -> Diagnosed:
 
     Raises `NotFound` where there is nothing of that name or no log in the folder, `UsageError` where one is unreadable.
     """
-    place = Path(word).expanduser()
-    if not place.exists():
+    place = reachable(word)
+    if place is None:
         if not RUN_ID.fullmatch(word):
             raise NotFound("error.path-not-found", path=word)
         place = registry.find(paths, word).folder

@@ -16,7 +16,7 @@ from zeroboard.contract.reports import DataReport
 from zeroboard.contract.spec import RunSpec, Stage
 from zeroboard.data.judge import judge
 from zeroboard.errors import NotFound, Refused
-from zeroboard.paths import Paths
+from zeroboard.paths import Paths, reachable
 from zeroboard.planning import specs
 from zeroboard.planning.holding import every_stage
 from zeroboard.planning.models import read_model
@@ -76,24 +76,35 @@ def choices(paths: Paths) -> Choices:
     folders = sorted(p.name for p in paths.models.glob("*") if (p / "config.json").is_file())
     models = [*bundled, *(str(paths.models / name) for name in folders if name not in bundled)]
     lately = dict.fromkeys(state.model for state in registry.list_runs(paths))
-    models += [path for path in lately if path not in models and Path(path).is_dir()][:RECENT]
+    models += [path for path in lately if path not in models and _is_folder(path)][:RECENT]
     own = sorted(str(p) for p in paths.data.glob("*.json*"))
     return Choices(models=tuple(models), datasets=(*DATASETS, *own))
 
 
+def _is_folder(path: str) -> bool:
+    found = reachable(path)
+    return found is not None and found.is_dir()
+
+
 def data_file(path_or_name: str) -> Path:
-    """The file behind the name of a bundled data set, or a path."""
-    return DATASETS.get(path_or_name) or Path(path_or_name).expanduser().absolute()
+    """The file behind the name of a bundled data set, or of a path; raises `NotFound` where nothing is there."""
+    found = DATASETS.get(path_or_name) or reachable(path_or_name)
+    if found is None:
+        raise NotFound("error.data-not-found", path=path_or_name)
+    return found
 
 
 def judge_data(path_or_name: str) -> DataReport:
-    """Judge a data file row by row; raises `NotFound`. The last few are remembered until the file changes."""
+    """Judge a data file row by row; raises `NotFound` (`error.data-unreadable`: it is there, and cannot be read).
+
+    The last few are remembered until the file changes.
+    """
     path = data_file(path_or_name)
     try:
         facts = path.stat()
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise NotFound("error.data-not-found", path=path_or_name) from error
-    return _judged(path, facts.st_mtime_ns, facts.st_size)
+        return _judged(path, facts.st_mtime_ns, facts.st_size)
+    except OSError as error:
+        raise NotFound("error.data-unreadable", path=path_or_name, why=error.strerror or str(error)) from error
 
 
 def plan(paths: Paths, spec: RunSpec, *, host: HostFacts | None = None) -> Plan:
@@ -130,9 +141,11 @@ def _facts(paths: Paths, spec: RunSpec, host: HostFacts | None) -> _Facts:
     model, problems = read_model(spec.model.path, paths)
     try:
         data = judge_data(spec.data.path)
-    except NotFound:
+    except NotFound as error:
         data = None
-        problems = (*problems, Problem(code="data-missing", field="data.path", params={"path": spec.data.path}))
+        says = "problem.data-missing.unreadable" if error.says == "error.data-unreadable" else None
+        params = {**error.params, "path": spec.data.path}
+        problems = (*problems, Problem(code="data-missing", field="data.path", says=says, params=params))
     return _Facts(
         host=host or hosts.facts(paths),
         model=model,

@@ -18,7 +18,7 @@ from zeroboard.contract.requests import Progress, VerifyRequest
 from zeroboard.contract.state import LIVE, RunState
 from zeroboard.errors import Busy, NotFound, Refused, ZeroBoardError
 from zeroboard.files import to_json, write_atomic
-from zeroboard.paths import RUN_ID, Paths, RunPaths
+from zeroboard.paths import RUN_ID, Paths, RunPaths, reachable
 from zeroboard.runs import registry, snapshot, verbs
 
 CHECKPOINT = re.compile(r"checkpoint-(\d+)")
@@ -155,14 +155,19 @@ def verdict(paths: Paths, run_id: str) -> Verdict | None:
     return report.verdict if report is not None else None
 
 
-def place(paths: Paths, word: str) -> Place:
+def place(paths: Paths, word: str, base: str | None = None) -> Place:
     """The folder that a person means: a path, or a run (an id, the beginning of one, `last`) whose result it is.
 
-    Raises `NotFound`.
+    `base` names another base than the run's own. Raises `NotFound` for both.
     """
-    path = Path(word).expanduser()
-    if path.exists():
-        return Place(path=path.absolute())
+    found = _place(paths, word)
+    return found if base is None else Place(path=found.path, base=_there(base))
+
+
+def _place(paths: Paths, word: str) -> Place:
+    path = reachable(word)
+    if path is not None:
+        return Place(path=path)
     if not RUN_ID.fullmatch(word):
         raise NotFound("error.path-not-found", path=word)
     run = registry.find(paths, word)
@@ -258,13 +263,10 @@ def _checkpoints(run: RunPaths) -> list[int]:
 
 
 def _there(path: str) -> Path:
-    try:
-        found = Path(path.strip()).expanduser().absolute()
-        if path.strip() and found.exists():
-            return found
-    except (OSError, ValueError, RuntimeError) as error:  # a name that cannot be a path, or somebody's home
-        raise NotFound("error.path-not-found", path=path) from error
-    raise NotFound("error.path-not-found", path=path)
+    found = reachable(path.strip())
+    if found is None:
+        raise NotFound("error.path-not-found", path=path)
+    return found
 
 
 def _base(paths: Paths, run_id: str) -> Path | None:

@@ -23,13 +23,14 @@ STARTED = 30.0
 def start(paths: Paths, run_id: str, *, popen: Popen = subprocess.Popen) -> RunState:
     """Start a planned run; returns as soon as its supervisor has taken over.
 
-    Raises `NotFound`; `Busy` where it was started already or a device is held by another run; `EngineFailed` where the
-    supervisor could not begin.
+    Raises `NotFound`; `BrokenFile` where its files are damaged; `Busy` where it was started already or a device is
+    held by another run; `EngineFailed` where the supervisor could not begin.
     """
     run = paths.run(run_id)
     state = registry.read_state(run)
     if state.state != "planned":
         raise Busy("error.run-started", run=run_id, state=state.state)
+    registry.read_plan(run)  # a supervisor could only write into its log that it is broken
     _refuse_busy(paths, state)
     process = launcher.start(run, popen=popen)
     until = time.monotonic() + STARTED
@@ -51,7 +52,7 @@ def drop(paths: Paths, run_id: str) -> bool:
 
 
 def stop(paths: Paths, run_id: str, *, discard: bool = False) -> RunState:
-    """Ask a run to stop: it saves first, or (`discard`) leaves nothing. Returns at once.
+    """Ask a run to stop: it saves first, or (`discard`) leaves nothing. Returns at once, with what holds now.
 
     A stop that was asked for before may be sharpened from saving to discarding, not the other way. Raises `NotFound`;
     `Busy` where the run was never started or has ended.
@@ -65,7 +66,9 @@ def stop(paths: Paths, run_id: str, *, discard: bool = False) -> RunState:
         request = StopRequest(discard=discard, time=time.time())
         write_atomic(run.stop_request, to_json(request.model_dump(mode="json")))
     adopt_orphans(paths)
-    return registry.read_state(run)
+    asked = read_stop(run)
+    wish = "discard" if asked is not None and asked.discard else "save"
+    return registry.read_state(run).model_copy(update={"stop": wish})
 
 
 def stop_asked(paths: Paths, run_id: str) -> bool:
