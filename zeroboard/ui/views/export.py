@@ -14,7 +14,7 @@ from zeroboard.contract.requests import Progress
 from zeroboard.messages import Language, has, say
 from zeroboard.services.results import Output
 from zeroboard.ui.views import numbers
-from zeroboard.ui.views.markup import MARKS, badge, empty, join, rows, short_path, table, tag
+from zeroboard.ui.views.markup import MARKS, badge, empty, join, press, rows, short_path, table, tag
 
 SHOWN = (
     "architecture", "parameters", "dtype", "bytes", "files", "shards", "rank", "alpha", "targets", "step", "stage",
@@ -24,7 +24,8 @@ SHOWN = (
 
 
 def nothing(lang: Language) -> Markup:
-    return empty(say("ui.export.empty.title", lang), say("ui.export.empty.text", lang))
+    button = press("zb-tabs", say("ui.button.set-up", lang))
+    return empty(say("ui.export.empty.title", lang), say("ui.export.empty.text", lang), button)
 
 
 def label(output: Output, lang: Language) -> str:

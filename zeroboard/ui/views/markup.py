@@ -92,7 +92,7 @@ def badge(kind: str, text: str) -> Markup:
 
 def empty(title: str, text: str, button: Markup | None = None) -> Markup:
     """An empty state: what is missing, what to do next, and a button that does it."""
-    return tag("div", tag("strong", title), tag("p", text), button, class_="zb-empty")
+    return tag("div", tag("h2", title), tag("p", text), button, class_="zb-empty")
 
 
 def press(element: str, words: str) -> Markup:
