@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from zeroboard.paths import Paths
 from zeroboard.runs.locks import device_lock, holder, holders, run_lock
 
@@ -56,3 +58,18 @@ def test_what_was_never_locked_has_no_holder(tmp_path: Path) -> None:
     lock = run_lock(tmp_path / "run.lock")
     lock.release()
     assert not (tmp_path / "run.lock").exists()
+
+
+def test_looking_asks_for_no_more_than_reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths, real, asked = Paths(tmp_path), os.open, []
+
+    def watched(path: Path, flags: int, *rest: int) -> int:
+        asked.append(flags)
+        return real(path, flags, *rest)
+
+    lock = device_lock(paths, "cpu")
+    assert lock.take("run-a")
+    monkeypatch.setattr(os, "open", watched)
+    assert holders(paths) == {"cpu": "run-a"}
+    assert asked and not any(flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT) for flags in asked)
+    lock.release()

@@ -18,6 +18,7 @@ from zeroboard.contract.state import RunState
 from zeroboard.errors import NotFound
 from zeroboard.files import append_line, read_json, to_json, write_atomic
 from zeroboard.paths import Paths, RunPaths
+from zeroboard.runs import ending
 from zeroboard.runs.follow import Follower
 from zeroboard.runs.locks import device_lock, holders
 from zeroboard.runs.processes import kill_marked, marked
@@ -292,3 +293,12 @@ def test_a_run_whose_folder_is_removed_ends_at_once_and_holds_no_device(paths: P
     assert supervise(run, popen=popen, timing=replace(QUICK, disk=60.0, settle=60.0)) == UNSAID
     assert time.monotonic() - began < 20 and not run.state.exists()
     assert holders(paths) == {} and not marked(run.id)
+
+
+def test_ranks_that_die_mute_beside_a_full_disk_died_of_it(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ending, "FULL", 1 << 60)  # as if nothing were free
+    run = make_run(paths, "--die-at", "2")
+    state = live(run)
+    assert state.state == "failed" and state.problem is not None and state.problem.code == "disk-full"
+    spoken = live(make_run(paths, "--fail-at", "2"))
+    assert spoken.problem is not None and spoken.problem.code == "python-exception"

@@ -180,7 +180,7 @@ def disk_needed(facts: Facts) -> int | None:
 
 
 def _gib(size: int) -> str:
-    return f"{size / 2**30:.2f} GiB"
+    return f"{size / 2**30:.2f} GiB" if size >= 1 << 28 else f"{size / 2**20:.1f} MiB"
 
 
 def data_good(facts: Facts) -> list[Problem]:

@@ -15,6 +15,9 @@ from zeroboard.runs.context import Context, Failed, Stopped, disk_full
 from zeroboard.runs.failure import Ending, explain, oom_kills
 from zeroboard.runs.watch import Watch
 
+FULL = 1 << 20
+"""Bytes free below which a disk is full: no rank can save, nor say so."""
+
 
 def conclude(context: Context, watch: Watch) -> None:
     """Move the run to its end, now that the launcher is gone. Raises `Failed`."""
@@ -44,7 +47,8 @@ def raise_failure(context: Context, watch: Watch) -> None:
         raise Failed(
             Problem(code="killed-by-signal", says="run.failed.stop-forced", params={"step": life.state.step or 0})
         )
-    if life.failing_since is not None:
+    mute = code != 0 and not watch.errors  # a rank that could not even write why it ended
+    if life.failing_since is not None or (mute and shutil.disk_usage(context.run.folder).free < FULL):
         raise Failed(disk_full(context.run))
     if code == 0 and not watch.errors:
         raise Failed(Problem(code="no-training-happened", says="run.failed.silent"))

@@ -89,7 +89,7 @@ def device_lock(paths: Paths, device: str) -> Lock:
 def holder(path: Path) -> Holder | None:
     """Who holds a lock file right now; None where nobody does."""
     try:
-        handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # looking works in a cache that may only be read
     except FileNotFoundError:
         return None
     try:
