@@ -139,7 +139,8 @@ def _where(shown: Snapshot, lang: Language) -> tuple[float | None, str]:
         key = "ui.now.saving" if run.state == "saving" else "ui.now.running" if run.step else "ui.now.first-step"
         return run.step / run.steps, say(key, lang, step=run.step, steps=run.steps)
     phase = shown.phase
-    if phase is not None and run.state in ("starting", "running", "verifying"):
+    begun = phase is not None and (run.state != "verifying" or phase.phase in ("verify", "load"))
+    if phase is not None and begun and run.state in ("starting", "running", "verifying"):
         return phase.done, _phase_words(phase, shown.phase_since, lang)
     if run.state == "starting" and run.phase is not None:
         return run.phase_done, say(f"ui.now.phase.{run.phase}", lang)
