@@ -172,3 +172,16 @@ def test_files_of_a_preview_are_downloaded_and_no_others(tmp_path: Path) -> None
         assert "attachment" in got.headers["content-disposition"]
         for name in ("state.json", "..%2fspec.yaml", "logs"):
             assert client.get(f"/files/runs/{run.id}/plan/{name}").status_code == 404
+
+
+def test_a_row_of_tabs_holds_tabs_alone(config: dict[str, Any]) -> None:
+    # anything else among them (a state, say) takes a tab's place, and the labels slip
+    kind = {component["id"]: component["type"] for component in config["components"]}
+
+    def walk(node: dict[str, Any]) -> Iterator[tuple[str, str]]:
+        for child in node.get("children") or []:
+            yield kind.get(node["id"], ""), kind[child["id"]]
+            yield from walk(child)
+
+    inside = [child for parent, child in walk(config["layout"]) if parent == "tabs"]
+    assert len(inside) >= 7 and set(inside) == {"tabitem"}
