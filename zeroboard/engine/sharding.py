@@ -17,27 +17,24 @@ caching of an allocator (the peak shows those).
 
 from __future__ import annotations
 
-import contextlib
 import os
-import re
 import resource
 import socket
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 import deepspeed
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.utils import cpp_extension
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from zeroboard.contract.plan import Plan, hash_files
 from zeroboard.contract.reports import RankProof
+from zeroboard.engine.operators import ready_to_build
 from zeroboard.engine.reporter import Reporter
 from zeroboard.errors import BrokenFile
-from zeroboard.files import read_json, sha256_text
+from zeroboard.files import read_json
 from zeroboard.paths import RunPaths
 
 
@@ -65,24 +62,8 @@ def start_deepspeed(backend: str) -> None:
         # DeepSpeed compiles a shared-memory all-reduce at first use where it finds a compiler: half a minute at every
         # machine's first run, to spare microseconds of a step that takes seconds. An empty table is "none fits".
         deepspeed.ops.__compatible_ops__ = {}
-    spare_the_linker_spaces()
+    ready_to_build(first=os.environ.get("LOCAL_RANK", "0") == "0")
     deepspeed.init_distributed(dist_backend=backend, auto_mpi_discovery=False)
-
-
-def spare_the_linker_spaces() -> None:
-    """Let operators be built where the environment lies in a folder whose name holds a space.
-
-    torch 2.13 writes the folder of its libraries unquoted into the linker's command (`_prepare_ldflags`), so it is
-    given another name for it: a link beside the operators that are built.
-    """
-    libraries = cpp_extension.TORCH_LIB_PATH
-    if not re.search(r"\s", libraries):
-        return
-    link = Path(cpp_extension.get_default_build_root()) / f"torch-{sha256_text(libraries)[:12]}"
-    link.parent.mkdir(parents=True, exist_ok=True)
-    with contextlib.suppress(FileExistsError):  # another rank, or an earlier run
-        link.symlink_to(libraries)
-    cpp_extension.TORCH_LIB_PATH = str(link)
 
 
 def _tensors(found: Any) -> Iterator[torch.Tensor]:
