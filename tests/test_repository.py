@@ -37,7 +37,6 @@ TESTED_ELSEWHERE = {
     "zeroboard/services/host.py": "tests/services/test_doctor.py",
     "zeroboard/services/show.py": "tests/services/test_runs.py",
     "zeroboard/services/words.py": "tests/cli/test_cli.py",
-    "zeroboard/engine/sharding.py": "tests/engine/test_training.py",
     "zeroboard/ui/controls.py": "tests/ui/test_page.py",
     "zeroboard/ui/dashboard.py": "tests/ui/test_page.py",
     "zeroboard/ui/desk.py": "tests/ui/test_page.py",
