@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 from peft import PeftModel
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tests.engine.launch import events, logs, plan_run, start
@@ -205,3 +205,18 @@ def test_a_rank_that_dies_tells_its_exception(tmp_path: Path, tiny_model_folder:
     assert {event.type for event in said} == {"BrokenFile"}
     assert "planned_config" in said[0].traceback
     assert "BrokenFile" in run.rank_log(said[0].rank).read_text()
+
+
+@pytest.mark.parametrize("stage", ["none", "3"])
+def test_a_model_that_lacks_weights_is_not_trained_from_random_ones(
+    tmp_path: Path, tiny_model_folder: Path, tiny_data_file: Path, stage: str
+) -> None:
+    folder = shutil.copytree(tiny_model_folder, tmp_path / "model")
+    weights = load_file(folder / "model.safetensors")
+    del weights["model.layers.1.mlp.up_proj.weight"]
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    run, plan = plan_run(tmp_path, spec_for(folder, tiny_data_file, stage=stage))
+    assert start(run, plan).wait(timeout=120) != 0
+    said = [event for event in events(run) if isinstance(event, ErrorEvent)]
+    assert said and "lack 1 of its weights, the first is model.layers.1.mlp.up_proj.weight" in said[0].message
+    assert not run.model.exists()

@@ -213,3 +213,9 @@ def test_values_of_any_kind_in_a_configuration_raise_nothing(tmp_path: Path, val
         (folder / "config.json").write_text(json.dumps({**config, key: value}))
         read_model(str(folder), Paths(tmp_path))
         verify_files(folder)
+
+
+def test_weight_files_that_name_no_tensor_are_no_weights(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "model")
+    write_safetensors(folder / "model.safetensors", {})
+    assert refused(folder, tmp_path) == "problem.model-missing.weights"

@@ -39,14 +39,21 @@ def load_model(spec: RunSpec, resolved: Resolved) -> nn.Module:
 
     Under stage 3 `from_pretrained` shards the weights while it reads them (the process group must stand, and the
     `TrainingArguments` with the DeepSpeed configuration must be alive). Raises `OSError` where the folder holds no
-    model, `ValueError` where LoRA's targets name no layer.
+    model, `ValueError` where weights are missing or LoRA's targets name no layer.
     """
-    model = AutoModelForCausalLM.from_pretrained(
+    model, told = AutoModelForCausalLM.from_pretrained(
         resolved.model_path,
         dtype=weights_dtype(resolved),
         local_files_only=True,
         trust_remote_code=spec.model.trust_remote_code,
+        output_loading_info=True,
     )
+    missing = sorted(told["missing_keys"])
+    if missing:  # the library would begin with random numbers in their place, and only warn
+        raise ValueError(
+            f"the model's files lack {len(missing)} of its weights, the first is {missing[0]}; "
+            "`zeroboard verify` on its folder names all of them"
+        )
     model.config.use_cache = False
     if resolved.method == "full":
         return cast(nn.Module, model)

@@ -81,6 +81,8 @@ def _folder(folder: Path, name: str) -> Found:
     problems += missing
     shapes, broken = _shapes(files)
     problems += broken
+    if not (shapes or missing or broken):
+        problems.append(_missing("problem.model-missing.weights", path=str(folder)))
     tied = bool(config.get("tie_word_embeddings", False))
     summed = shape_facts({n: shape for n, (shape, _) in shapes.items()}, tied=tied) if shapes else None
     facts = _facts(folder, name, config, summed)
