@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -124,3 +125,18 @@ def test_the_verb_speaks_in_lines_and_prints_nothing_else(
 def test_an_unknown_verb_is_a_usage_error() -> None:
     done = subprocess.run([sys.executable, "-m", "zeroboard.engine", "dance"], capture_output=True, text=True)
     assert done.returncode == 2 and "usage" in done.stderr
+
+
+def test_a_vocabulary_that_is_too_small_is_refused_before_any_rank(
+    tmp_path: Path, tiny_model_folder: Path, tiny_data_file: Path
+) -> None:
+    small = tmp_path / "small"
+    shutil.copytree(tiny_model_folder, small)
+    config = json.loads((small / "config.json").read_text())
+    (small / "config.json").write_text(json.dumps({**config, "vocab_size": 100}))
+    for _ in range(2):  # also where the tokens are there already
+        with pytest.raises(Refused) as refused:
+            tokenise(request(tiny_data_file, small, tmp_path / "tokens" / "small"))
+        (problem,) = refused.value.problems
+        assert (problem.code, problem.says) == ("model-unsupported", "problem.model-unsupported.vocabulary")
+        assert problem.params["rows"] == 100

@@ -26,7 +26,7 @@ from zeroboard.engine.channel import Channel
 from zeroboard.engine.rendering import Sample, TemplateRefused, encode, ensure_template
 from zeroboard.engine.trainer import IGNORED
 from zeroboard.errors import NotFound, Refused
-from zeroboard.files import place, share, to_json, write_atomic
+from zeroboard.files import place, read_json, share, to_json, write_atomic
 
 Told = Callable[[int, int], None]
 """Called with rows done and rows there are."""
@@ -67,6 +67,7 @@ def tokenise(request: TokeniseRequest, told: Told = lambda done, total: None) ->
     target = Path(request.target)
     known = read_tokens(target)
     if known is not None:
+        _check_vocabulary(request, target)
         return known
     try:
         tokenizer = load_tokenizer(request.model_path, trust_remote_code=request.trust_remote_code)
@@ -108,7 +109,22 @@ def tokenise(request: TokeniseRequest, told: Told = lambda done, total: None) ->
         template=template,
     )
     _write(target, arrays, facts)
+    _check_vocabulary(request, target)
     return facts
+
+
+def _check_vocabulary(request: TokeniseRequest, target: Path) -> None:
+    """The model has a row for every token of the data; raises `Refused` where its vocabulary is too small for them.
+
+    Otherwise the ranks would fail with an index out of range, on a GPU with an assert that names nothing.
+    """
+    config = read_json(Path(request.model_path) / "config.json")
+    rows = config.get("vocab_size") or config.get("text_config", {}).get("vocab_size")
+    highest = int(np.load(target / "ids.npy", mmap_mode="r").max())
+    if isinstance(rows, int) and highest >= rows:
+        params: dict[str, str | int] = {"model": request.model_path, "rows": rows, "token": highest}
+        says = "problem.model-unsupported.vocabulary"
+        raise Refused([Problem(code="model-unsupported", field="model.path", says=says, params=params)])
 
 
 def _problem(code: str, field: str, **params: str | int) -> Problem:
