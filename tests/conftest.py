@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+from zeroboard.catalogue import MODELS
+from zeroboard.paths import Paths
+from zeroboard.services.models import prepare_model
 
 # before any test imports a library that reads it: nothing here may ask a hub
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -49,3 +54,13 @@ def tiny_data_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from tests.tiny import tiny_data
 
     return tiny_data(tmp_path_factory.mktemp("tiny") / "data.jsonl")
+
+
+@pytest.fixture(scope="session")
+def bundled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[float | None]]:
+    """The bundled model as `prepare_model` makes it, and the progress that was told; converted once for all tests."""
+    if find_spec(MODELS[0].module) is None:
+        pytest.skip(f"the package {MODELS[0].package} is not installed")
+    told: list[float | None] = []
+    paths = Paths(tmp_path_factory.mktemp("bundled"))
+    return prepare_model(paths, MODELS[0].name, on_progress=lambda said: told.append(said.done)), told

@@ -31,10 +31,8 @@ def test_a_model_that_is_there_is_not_made_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.train
-def test_the_bundled_model_is_converted_with_progress_and_whole(tmp_path: Path) -> None:
-    paths = Paths(tmp_path)
-    said: list[float | None] = []
-    folder = prepare_model(paths, MODELS[0].name, on_progress=lambda progress: said.append(progress.done))
+def test_the_bundled_model_is_converted_with_progress_and_whole(bundled: tuple[Path, list[float | None]]) -> None:
+    folder, told = bundled
     assert {"config.json", "model.safetensors", "tokenizer.json"} <= {path.name for path in folder.iterdir()}
-    assert said
-    assert [path.name for path in paths.models.iterdir() if not path.name.startswith(".")] == [MODELS[0].name]
+    assert told
+    assert [path.name for path in folder.parent.iterdir() if not path.name.startswith(".")] == [MODELS[0].name]
