@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from zeroboard.catalogue import MODELS
 from zeroboard.paths import Paths
+from zeroboard.runs.processes import kill_marked
 from zeroboard.services.models import prepare_model
 
 # before any test imports a library that reads it: nothing here may ask a hub
@@ -37,6 +39,15 @@ def chromium() -> str:
     """The path of the browser; only for tests that are marked `browser`."""
     assert CHROMIUM is not None
     return CHROMIUM
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> Iterator[Paths]:
+    """A cache of its own; whatever a test left running of its runs is ended."""
+    made = Paths(tmp_path / "cache")
+    yield made
+    for folder in made.runs.glob("*") if made.runs.is_dir() else ():
+        kill_marked(folder.name)
 
 
 @pytest.fixture(scope="session")

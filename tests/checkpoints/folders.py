@@ -149,9 +149,13 @@ def judged(path: Path, **options: Any) -> FileVerdict:
     """The verdict on a folder; every sentence in it must exist in every language, with a remedy where it is a fault."""
     verdict = verify_files(path, **options)
     for check in verdict.checks:
+        # a brace that is left is a placeholder that nothing filled, unless it came with a value
+        params = {
+            key: value.replace("{", "") if isinstance(value, str) else value for key, value in check.params.items()
+        }
         for language in LANGUAGES:
             assert has(check.says, language), check.says
-            assert "{" not in say(check.says, language, **check.params), (check.says, check.params)
+            assert "{" not in say(check.says, language, **params), (check.says, params)
             if check.verdict in ("fail", "warn"):
                 assert has(f"{check.says}.remedy", language), check.says
             assert has(f"check.{check.name}.label", language) and has(f"check.{check.name}.meaning", language)

@@ -150,7 +150,9 @@ def test_an_empty_file_and_a_missing_file_fail(tmp_path: Path) -> None:
     ],
 )
 def test_a_strange_config_is_a_verdict(tmp_path: Path, change: dict[str, object]) -> None:
-    judged(folders.adapter(tmp_path / "a", tmp_path / "base", **change))
+    verdict = judged(folders.adapter(tmp_path / "a", tmp_path / "base", **change))
+    # refused, warned about, or said not to have been judged: never passed over
+    assert any(check.verdict != "pass" for check in verdict.checks)
 
 
 def test_all_linear_and_a_pattern_are_targets_too(tmp_path: Path) -> None:

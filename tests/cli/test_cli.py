@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +20,8 @@ from zeroboard.cli.follow import follow, outcome
 from zeroboard.messages import LANGUAGES, has
 from zeroboard.paths import Paths
 from zeroboard.runs.locks import device_lock
-from zeroboard.runs.processes import kill_marked
 from zeroboard.services import prepare, runs
 from zeroboard.settings import Settings
-
-
-@pytest.fixture
-def paths(tmp_path: Path) -> Iterator[Paths]:
-    made = Paths(tmp_path / "cache")
-    yield made
-    for folder in made.runs.glob("*") if made.runs.is_dir() else ():
-        kill_marked(folder.name)
 
 
 class Ran:

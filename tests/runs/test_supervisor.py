@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,18 +21,10 @@ from zeroboard.paths import Paths, RunPaths
 from zeroboard.runs import ending
 from zeroboard.runs.follow import Follower
 from zeroboard.runs.locks import device_lock, holders
-from zeroboard.runs.processes import kill_marked, marked
+from zeroboard.runs.processes import marked
 from zeroboard.runs.registry import drop_planned, read_plan, read_state
 from zeroboard.runs.snapshot import SnapshotReader
 from zeroboard.runs.supervisor import TAKEN, UNSAID, supervise
-
-
-@pytest.fixture
-def paths(tmp_path: Path) -> Iterator[Paths]:
-    made = Paths(tmp_path / "cache")
-    yield made
-    for folder in made.runs.glob("*") if made.runs.is_dir() else ():
-        kill_marked(folder.name)
 
 
 def live(run: RunPaths, **rest: object) -> RunState:

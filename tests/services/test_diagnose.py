@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,17 +12,8 @@ from tests.fakes import make_run, popen
 from zeroboard.contract.state import ENDED
 from zeroboard.errors import NotFound, UsageError
 from zeroboard.paths import Paths, RunPaths
-from zeroboard.runs.processes import kill_marked
 from zeroboard.runs.registry import read_state
 from zeroboard.services import diagnose, runs, show
-
-
-@pytest.fixture
-def paths(tmp_path: Path) -> Iterator[Paths]:
-    made = Paths(tmp_path / "cache")
-    yield made
-    for folder in made.runs.glob("*") if made.runs.is_dir() else ():
-        kill_marked(folder.name)
 
 
 def run_to_its_end(paths: Paths, *script: str) -> RunPaths:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -22,14 +22,6 @@ from zeroboard.runs.locks import device_lock
 from zeroboard.runs.processes import alive, kill_marked, marked
 from zeroboard.runs.registry import read_state
 from zeroboard.services import logs, prepare, runs, show
-
-
-@pytest.fixture
-def paths(tmp_path: Path) -> Iterator[Paths]:
-    made = Paths(tmp_path / "cache")
-    yield made
-    for folder in made.runs.glob("*") if made.runs.is_dir() else ():
-        kill_marked(folder.name)
 
 
 def until(test: Callable[[], bool], seconds: float = 20.0) -> None:

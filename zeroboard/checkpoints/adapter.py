@@ -16,7 +16,7 @@ from zeroboard.checkpoints.base import Base
 from zeroboard.checkpoints.findings import Findings
 from zeroboard.checkpoints.folder import Folder
 from zeroboard.checkpoints.model import judge_empty
-from zeroboard.checkpoints.targets import PREFIX, Targets, read_targets
+from zeroboard.checkpoints.targets import PREFIX, Targets, impossible, read_targets
 from zeroboard.checkpoints.weights import ADAPTER, PICKLED_ADAPTER, Weights, judge_dtype
 from zeroboard.headers import Tensor
 
@@ -107,6 +107,8 @@ def _judge_config(folder: Folder, findings: Findings) -> dict[str, Any] | None:
     if not isinstance(config.value.get("r"), int) or config.value["r"] < 1:
         findings.fail("config", "bad-size", "r", value=str(config.value.get("r"))[:80])
         return None
+    for field in impossible(config.value):
+        findings.warn("config", "bad-size", field, value=str(config.value[field])[:80])
     findings.settle("config", type="LoRA")
     return config.value
 

@@ -25,6 +25,8 @@ _REPEATED_GROUP = re.compile(r"\)([*+]|\{)")
 
 _FIRST_NUMBER = re.compile(r".*?\.[^.]*\.(\d+)\.")
 _ALL_LINEAR = "all-linear"
+_MODULE = re.compile(r"[\w.]+")
+"""What the name of a module, or the end of one, is made of."""
 _EMBEDDING = ("embed_tokens", "wte", "embed_in")
 _OUTPUT = ("lm_head", "embed_out")
 
@@ -122,6 +124,34 @@ def read_targets(config: Mapping[str, Any]) -> Targets:
         transposed=bool(config.get("fan_in_fan_out")),
         told=tame and not config.get("target_parameters"),
     )
+
+
+def impossible(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """The fields whose values no peft could have written; `read_targets` counts them as absent, so they are told."""
+    found = []
+    for field in ("rank_pattern", "alpha_pattern"):
+        value = config.get(field) or {}
+        whole = isinstance(value, dict) and all(isinstance(n, int | float) and _compiles(k) for k, n in value.items())
+        found += [] if whole else [field]
+    layers = config.get("layers_to_transform")
+    if not (layers is None or isinstance(layers, int) or _all(layers, int)):
+        found.append("layers_to_transform")
+    saved = config.get("modules_to_save")
+    if not (saved is None or (_all(saved, str) and all(_MODULE.fullmatch(name) for name in saved))):
+        found.append("modules_to_save")
+    return tuple(found)
+
+
+def _all(value: object, kind: type) -> bool:
+    return isinstance(value, list) and all(isinstance(entry, kind) for entry in value)
+
+
+def _compiles(pattern: str) -> bool:
+    try:
+        re.compile(pattern)
+    except (re.error, RecursionError):
+        return False
+    return True
 
 
 def _tame(pattern: str) -> bool:
