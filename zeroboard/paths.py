@@ -79,6 +79,11 @@ class RunPaths:
         return self.logs / f"rank_{rank}.log"
 
     @property
+    def beats(self) -> Path:
+        """A small file for each rank (`rank_0.json`), written over and over: how far it is, and that it lives."""
+        return self.folder / "beats"
+
+    @property
     def requests(self) -> Path:
         """Requests to the run, one file each."""
         return self.folder / "requests"
@@ -143,6 +148,11 @@ class Paths:
     @property
     def exports(self) -> Path:
         return self.root / "exports"
+
+    @property
+    def monitor(self) -> Path:
+        """What the one poller process of this cache tells: `now.json`, its lock, its log."""
+        return self.root / "monitor"
 
     def run(self, run_id: str) -> RunPaths:
         """The folder of a run by its id.

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter
 
 from zeroboard.contract.base import Record
+from zeroboard.contract.findings import Finding
 from zeroboard.contract.problems import Problem
 from zeroboard.contract.reports import RankProof
 from zeroboard.contract.state import Phase, State
@@ -78,6 +79,35 @@ class StepEvent(_Event):
     """Seconds."""
 
 
+class EvalEvent(_Event):
+    """The evaluation split was gone through."""
+
+    kind: Literal["eval"] = "eval"
+    step: int
+    epoch: float
+    loss: float | None
+    """Mean over its learned tokens. None: it was NaN or infinite."""
+    rows: int
+    seconds: float
+
+
+class MemoryEvent(_Event):
+    """The most memory that this rank has held so far; said anew only where it grew."""
+
+    kind: Literal["memory"] = "memory"
+    step: int
+    peak: int
+    """Bytes: the allocator's peak on a GPU, the process's largest resident size on the CPU."""
+
+
+class FindingEvent(_Event):
+    """Something was noticed while the run goes on, or is over (`cleared`). Its identity is code and rank."""
+
+    kind: Literal["finding"] = "finding"
+    finding: Finding
+    cleared: bool = False
+
+
 class ProofEvent(_Event):
     """What the ranks hold after the first optimizer step."""
 
@@ -112,7 +142,18 @@ class EndEvent(_Event):
 
 
 Event = Annotated[
-    StateEvent | PhaseEvent | RankEvent | TrainEvent | StepEvent | ProofEvent | SaveEvent | ErrorEvent | EndEvent,
+    StateEvent
+    | PhaseEvent
+    | RankEvent
+    | TrainEvent
+    | StepEvent
+    | EvalEvent
+    | MemoryEvent
+    | ProofEvent
+    | FindingEvent
+    | SaveEvent
+    | ErrorEvent
+    | EndEvent,
     Field(discriminator="kind"),
 ]
 

@@ -7,6 +7,18 @@ from typing import Literal
 from zeroboard.contract.base import Record
 
 
+THROTTLES = (
+    "power-cap",
+    "power-brake",
+    "thermal-software",
+    "thermal-hardware",
+    "hardware-slowdown",
+    "sync-boost",
+    "clocks-set",
+)
+"""Why a GPU's clocks are held down, of NVML's bit mask; being idle is no reason to tell. Sentences: `gpu.throttle.*`."""
+
+
 class GpuProcess(Record):
     """A process that holds memory of a GPU."""
 
@@ -15,6 +27,16 @@ class GpuProcess(Record):
     command: str | None = None
     memory: int | None = None
     """Bytes."""
+
+
+class MigSlice(Record):
+    """A slice of a GPU in MIG mode."""
+
+    uuid: str | None = None
+    name: str | None = None
+    memory_total: int | None = None
+    """Bytes."""
+    memory_used: int | None = None
 
 
 class GpuFacts(Record):
@@ -26,16 +48,30 @@ class GpuFacts(Record):
     name: str | None = None
     memory_total: int | None = None
     memory_used: int | None = None
+    memory_shared: bool = False
+    """The GPU has no memory of its own but uses the host's (unified memory): sizes are then the host's, or None."""
     utilization: float | None = None
-    """Per cent."""
+    """Per cent of the time in which a kernel ran."""
+    memory_utilization: float | None = None
+    """Per cent of the time in which memory was read or written."""
     temperature: float | None = None
     """°C."""
     power: float | None = None
     """Watts."""
     power_limit: float | None = None
+    """Watts."""
+    clock_sm: int | None = None
+    """MHz, like the other clocks."""
+    clock_sm_max: int | None = None
+    clock_memory: int | None = None
+    clock_memory_max: int | None = None
+    throttle: tuple[str, ...] | None = None
+    """Why the clocks are held down: words of `THROTTLES`; empty: they are not."""
     processes: tuple[GpuProcess, ...] | None = None
     compute_capability: str | None = None
     mig: bool | None = None
+    slices: tuple[MigSlice, ...] = ()
+    """In MIG mode."""
     state: Literal["ok", "partly", "lost"] = "ok"
     errors: dict[str, str] = {}
     """Field → NVML's code in words."""
@@ -43,6 +79,9 @@ class GpuFacts(Record):
 
 class HostFacts(Record):
     """What this machine has. Sizes are bytes."""
+
+    time: float | None = None
+    """When it was measured, in seconds since the epoch."""
 
     hostname: str
     gpus: tuple[GpuFacts, ...] = ()
@@ -53,6 +92,12 @@ class HostFacts(Record):
     cpu_percent: float | None = None
     memory_total: int
     memory_available: int
+    memory_limit: int | None = None
+    """What this control group (a container) may use, where that is less than the machine has."""
+    memory_in_group: int | None = None
+    """What it uses now; its page cache, which the kernel gives back, not counted."""
+    cpu_limit: float | None = None
+    """Processors' time that this control group may use; None: all of it."""
     disk_total: int
     disk_free: int
     """Of the file system that holds the cache."""

@@ -40,6 +40,10 @@ class RankProof(Record):
     optimizer_bytes: int
     offloaded_bytes: int
     """Of these, held in the host's memory by offload."""
+    nvme_bytes: int = 0
+    """Of these, swapped to NVMe by offload."""
+    frozen_released: bool | None = None
+    """Stage 3: whether every frozen parameter had been given back after its use. None: none is frozen, or no stage 3."""
     peak_memory_bytes: int | None = None
     """GPU: the allocator's peak; CPU: the process's largest resident size."""
 
@@ -56,6 +60,8 @@ class Proof(Record):
     says: str
     """Key of the sentence of the reason."""
     params: dict[str, Scalar] = {}
+    seen: dict[int, bool] = {}
+    """Rank → whether NVML saw its process on its GPU; absent where NVML cannot tell (the CPU, no reading yet)."""
 
 
 class Check(Record):
