@@ -6,7 +6,6 @@ from typing import Literal
 
 from zeroboard.contract.base import Record
 
-
 THROTTLES = (
     "power-cap",
     "power-brake",
@@ -16,7 +15,7 @@ THROTTLES = (
     "sync-boost",
     "clocks-set",
 )
-"""Why a GPU's clocks are held down, of NVML's bit mask; being idle is no reason to tell. Sentences: `gpu.throttle.*`."""
+"""Why a GPU's clocks are held down, of NVML's bit mask; being idle is none. Sentences: `gpu.throttle.*`."""
 
 
 class GpuProcess(Record):
@@ -48,7 +47,7 @@ class GpuFacts(Record):
     name: str | None = None
     memory_total: int | None = None
     memory_used: int | None = None
-    memory_shared: bool = False
+    memory_shared: bool | None = None
     """The GPU has no memory of its own but uses the host's (unified memory): sizes are then the host's, or None."""
     utilization: float | None = None
     """Per cent of the time in which a kernel ran."""
@@ -70,8 +69,8 @@ class GpuFacts(Record):
     processes: tuple[GpuProcess, ...] | None = None
     compute_capability: str | None = None
     mig: bool | None = None
-    slices: tuple[MigSlice, ...] = ()
-    """In MIG mode."""
+    slices: tuple[MigSlice, ...] | None = None
+    """In MIG mode; None: in none, or not told."""
     state: Literal["ok", "partly", "lost"] = "ok"
     errors: dict[str, str] = {}
     """Field → NVML's code in words."""

@@ -43,7 +43,7 @@ class RankProof(Record):
     nvme_bytes: int = 0
     """Of these, swapped to NVMe by offload."""
     frozen_released: bool | None = None
-    """Stage 3: whether every frozen parameter had been given back after its use. None: none is frozen, or no stage 3."""
+    """Stage 3: whether every frozen parameter was given back after use. None: none is frozen, or no stage 3."""
     peak_memory_bytes: int | None = None
     """GPU: the allocator's peak; CPU: the process's largest resident size."""
 
