@@ -44,6 +44,17 @@ def write_atomic(path: Path, content: str | bytes) -> None:
     sync_folder(path.parent)
 
 
+def write_over(path: Path, content: str) -> None:
+    """Replace a small file whole, without waiting for the disk: for what is written over and over by one writer.
+
+    Readers never see half of it; a power cut may. The folder has to be there.
+    """
+    beside = path.with_name(f".{path.name}.tmp")
+    beside.write_text(content, encoding="utf-8")
+    beside.chmod(MODE)
+    beside.replace(path)
+
+
 def sync_folder(folder: Path) -> None:
     """Make a rename in this folder survive a power cut."""
     handle = os.open(folder, os.O_RDONLY)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import stat
 import time
 from pathlib import Path
@@ -18,6 +20,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from tests.engine.launch import events, logs, plan_run, start
 from tests.tiny import tiny_model
 from zeroboard.checkpoints.verify import make_report, verify_files
+from zeroboard.contract.beats import read_beats
 from zeroboard.contract.events import EndEvent, ErrorEvent, ProofEvent, RankEvent, SaveEvent, StepEvent, TrainEvent
 from zeroboard.contract.plan import Plan
 from zeroboard.contract.requests import StopRequest
@@ -174,6 +177,35 @@ def test_tied_weights_checkpointed_activations_and_a_constant_rate(tmp_path: Pat
     AutoModelForCausalLM.from_pretrained(run.model)
 
 
+def stacks_are_written_while_it_goes_on(run: RunPaths) -> None:
+    beats = read_beats(run)
+    assert [beat.rank for beat in beats] == [0, 1]
+    before = len(events(run))
+    for beat in beats:
+        os.kill(beat.pid, signal.SIGUSR1)
+    deadline = time.monotonic() + 30
+    while len(events(run)) < before + 3 or not all(
+        "Current thread" in log and "(most recent call first)" in log and "_inner_training_loop" in log
+        for log in (run.rank_log(rank).read_text() for rank in (0, 1))
+    ):
+        assert time.monotonic() < deadline, logs(run)
+        time.sleep(0.1)
+
+
+def a_rank_that_is_held_up_shows_in_the_beats(run: RunPaths) -> None:
+    held = read_beats(run)[1].pid
+    os.kill(held, signal.SIGSTOP)
+    try:
+        time.sleep(1.5)  # a beat after the last move
+        one, time_of_one = read_beats(run)[0], read_beats(run)[1].time
+        time.sleep(1.5)
+        waiting, stopped = read_beats(run)
+    finally:
+        os.kill(held, signal.SIGCONT)
+    assert stopped.time == time_of_one and stopped.moves <= waiting.moves
+    assert (waiting.moves, waiting.moved, waiting.step) == (one.moves, one.moved, one.step) and one.step > 0
+
+
 @pytest.mark.parametrize("discard", [False, True])
 def test_a_stop_is_agreed_on_and_saves_or_discards(
     tmp_path: Path, tiny_model_folder: Path, tiny_data_file: Path, discard: bool
@@ -185,6 +217,9 @@ def test_a_stop_is_agreed_on_and_saves_or_discards(
         while not any(isinstance(event, StepEvent) for event in events(run)):
             assert process.poll() is None and time.monotonic() < deadline, logs(run)
             time.sleep(0.2)
+        if not discard:  # a long training that is there anyway
+            stacks_are_written_while_it_goes_on(run)
+            a_rank_that_is_held_up_shows_in_the_beats(run)
         request = StopRequest(discard=discard, time=time.time())
         write_atomic(run.stop_request, request.model_dump_json())
         assert process.wait(timeout=60) == 0, logs(run)

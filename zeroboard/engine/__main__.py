@@ -12,10 +12,12 @@ from __future__ import annotations
 import faulthandler
 import importlib
 import os
+import signal
 import sys
 from pathlib import Path
 
 from zeroboard.engine.channel import Channel
+from zeroboard.engine.heart import Heart
 from zeroboard.paths import RunPaths
 
 VERBS = {
@@ -39,8 +41,14 @@ def main(argv: list[str]) -> int:
     match argv:
         case ["train", folder]:
             run = RunPaths(Path(folder).absolute())
-            open_log(run.rank_log(int(os.environ.get("RANK", "0"))))
-            return int(importlib.import_module("zeroboard.engine.train").main(run))
+            rank = int(os.environ.get("RANK", "0"))
+            open_log(run.rank_log(rank))
+            heart = Heart(run, rank)
+            heart.start()
+            try:
+                return int(importlib.import_module("zeroboard.engine.train").main(run, heart))
+            finally:
+                heart.stop()
         case [verb] if verb in VERBS:
             faulthandler.enable()
             channel = Channel.open()
@@ -60,6 +68,8 @@ def open_log(path: Path) -> None:
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     sys.stderr.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     faulthandler.enable()
+    # whoever wonders why nothing moves sends this signal: every thread's stack lands in the log, and work goes on
+    faulthandler.register(signal.SIGUSR1, all_threads=True, chain=False)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from zeroboard.contract.events import (
 )
 from zeroboard.contract.reports import RankProof
 from zeroboard.contract.requests import StopRequest, read_stop
+from zeroboard.engine.heart import Heart
 from zeroboard.files import append_line
 from zeroboard.paths import RunPaths
 
@@ -41,9 +42,10 @@ def finite(value: Any) -> float | None:
 class Reporter:
     """Writes this rank's events."""
 
-    def __init__(self, run: RunPaths, rank: int) -> None:
+    def __init__(self, run: RunPaths, rank: int, heart: Heart) -> None:
         self.run = run
         self.rank = rank
+        self.heart = heart
         self._seq = 0
 
     def _write(self, kind: type[AnyEvent], **fields: Any) -> None:
@@ -84,6 +86,7 @@ class Reporter:
 
     def saving(self, step: int, path: str, *, done: bool) -> None:
         """Rank 0: a checkpoint or the result is being written (`done` False), or is whole (True)."""
+        self.heart.at("load" if done else "save", step)
         if self.rank == 0:
             self._write(SaveEvent, step=step, path=path, done=done)
 
@@ -116,9 +119,21 @@ class TrainingReporter(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         self._since = (state.global_step, time.monotonic())
+        self.reporter.heart.at("load", state.global_step)
         self.reporter.training(steps=state.max_steps, epochs=float(args.num_train_epochs), **self.facts)
 
+    def on_substep_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        self.reporter.heart.at("load")
+
+    def on_pre_optimizer_step(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        self.reporter.heart.at("optimizer")
+
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        self.reporter.heart.at("wait", state.global_step)
         request = read_stop(self.reporter.run)
         seen = (
             self.step_tokens,
@@ -129,6 +144,7 @@ class TrainingReporter(TrainerCallback):
         if dist.is_initialized():
             dist.all_reduce(totals)
         tokens, keep, discard = (int(total) for total in totals)
+        self.reporter.heart.at("load")
         self.step_tokens = 0
         self._tokens += tokens
         if keep or discard:

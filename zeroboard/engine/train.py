@@ -19,6 +19,7 @@ from transformers import TrainingArguments, set_seed
 
 from zeroboard.contract.plan import Plan, Resolved
 from zeroboard.contract.spec import RunSpec
+from zeroboard.engine.heart import Heart
 from zeroboard.engine.model import count_parameters, load_model, save_result
 from zeroboard.engine.rendering import end_tokens, ensure_template
 from zeroboard.engine.reporter import Reporter, TrainingReporter
@@ -33,9 +34,9 @@ SCHEDULES = {"linear": "linear", "cosine": "cosine", "constant": "constant_with_
 """The spec's word → that of transformers."""
 
 
-def main(run: RunPaths) -> int:
+def main(run: RunPaths, heart: Heart) -> int:
     """Train as one rank; the exception that ends it is told as an event, then raised for the launcher to see."""
-    reporter = Reporter(run, int(os.environ.get("RANK", "0")))
+    reporter = Reporter(run, int(os.environ.get("RANK", "0")), heart)
     # torch 2.13 announces new names of collectives that DeepSpeed calls; thousands of lines in a log otherwise
     warnings.filterwarnings("ignore", message=".*is deprecated. Please use `torch.distributed", category=FutureWarning)
     try:

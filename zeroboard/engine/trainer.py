@@ -99,8 +99,10 @@ class SupervisedTrainer(Trainer):
     ) -> torch.Tensor:
         """See the module; `num_items_in_batch` is the number of learned tokens of the whole step."""
         assert num_items_in_batch is not None and not return_outputs  # there is no evaluation
+        self.reporter.heart.at("forward")
         self.training.step_tokens += int(inputs["attention_mask"].sum())
         loss = learned_loss(model, inputs, num_items_in_batch, keeps_positions=self._keeps_positions)
+        self.reporter.heart.at("backward")
         return loss * self.accelerator.num_processes
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
