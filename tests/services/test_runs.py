@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -63,6 +64,17 @@ def test_a_second_start_on_a_busy_device_is_refused_and_names_who_holds_it(paths
     assert read_state(second).state == "planned"
     runs.stop(paths, first.id, discard=True)
     until(ended(first))
+    assert runs.start(paths, second.id, popen=popen).state != "planned"
+    until(ended(second))
+
+
+def test_a_start_waits_for_the_device_of_a_run_that_has_ended_and_lets_go_a_moment_later(paths: Paths) -> None:
+    first, second = make_run(paths), make_run(paths)
+    runs.start(paths, first.id, popen=popen)
+    until(ended(first))
+    lock = device_lock(paths, "cpu")
+    until(lambda: lock.take(first.id))  # as its supervisor holds it between its last word and its exit
+    threading.Timer(0.5, lock.release).start()
     assert runs.start(paths, second.id, popen=popen).state != "planned"
     until(ended(second))
 

@@ -18,6 +18,8 @@ from zeroboard.runs.snapshot import SnapshotReader
 
 STARTED = 30.0
 """Seconds in which a supervisor has to take over."""
+LETTING_GO = 5.0
+"""Seconds in which the supervisor of a run that has ended has to let go of its devices: it says the end first."""
 
 
 def start(paths: Paths, run_id: str, *, popen: Popen = subprocess.Popen) -> RunState:
@@ -119,10 +121,23 @@ def adopt_orphans(paths: Paths, *, popen: Popen = subprocess.Popen) -> tuple[str
 
 
 def _refuse_busy(paths: Paths, state: RunState) -> None:
-    held = holders(paths)
-    taken = [device for device in state.devices if device in held]
-    if taken:
-        raise Busy("error.devices-busy", devices=", ".join(taken), run=held[taken[0]])
+    """Raises `Busy` where another run trains on one of the devices; one that has ended is waited for."""
+    until = time.monotonic() + LETTING_GO
+    while True:
+        held = holders(paths)
+        taken = [device for device in state.devices if device in held]
+        if not taken:
+            return
+        if time.monotonic() > until or not all(_ended(paths, held[device]) for device in taken):
+            raise Busy("error.devices-busy", devices=", ".join(taken), run=held[taken[0]])
+        time.sleep(0.05)
+
+
+def _ended(paths: Paths, run_id: str) -> bool:
+    try:
+        return registry.read_state(paths.run(run_id)).state in ENDED
+    except (NotFound, BrokenFile):  # a holder that is just being written, or was removed: no end is known
+        return False
 
 
 def _tail(run: RunPaths) -> str:
