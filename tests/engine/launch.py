@@ -45,6 +45,8 @@ def plan_run(root: Path, spec: RunSpec, run_id: str = "test-run") -> tuple[RunPa
             data_path=spec.data.path,
             model_path=spec.model.path,
             max_length=spec.data.max_length,
+            evaluation=spec.data.evaluation,
+            seed=spec.train.seed,
             target=str(paths.tokens / plan.resolved.tokens_key),
         )
     )

@@ -15,7 +15,7 @@ from zeroboard.contract.plan import read_tokens
 from zeroboard.contract.requests import VERB_LINE, Answer, Progress, TokeniseRequest
 from zeroboard.data.conversations import conversations
 from zeroboard.engine.rendering import encode
-from zeroboard.engine.tokens import TokenData, load_tokenizer, tokenise
+from zeroboard.engine.tokens import TokenData, held_out, load_tokenizer, tokenise
 from zeroboard.errors import NotFound, Refused
 
 
@@ -101,6 +101,44 @@ def test_what_was_done_is_not_done_again_and_half_a_folder_is(
         TokenData(target)
     assert tokenise(request(tiny_data_file, tiny_model_folder, target)) == facts
     assert [path.name for path in target.parent.iterdir()] == ["key"]
+
+
+@pytest.mark.parametrize("share", [0.05, 0.25, 0.5])
+def test_rows_are_held_out_by_the_seed_and_none_is_trained_on(
+    tmp_path: Path, tiny_model_folder: Path, share: float
+) -> None:
+    pairs = [(f"question {n % 40}", f"answer {n % 40}") for n in range(100)]  # 20 rows thrice, 20 rows twice
+    data = write_rows(tmp_path / "data.jsonl", *pairs)
+    plain = tokenise(request(data, tiny_model_folder, tmp_path / "tokens" / "plain"))
+    kept: list[tuple[list[str], list[str]]] = []
+    for seed in (1, 1, 2):
+        target = tmp_path / "tokens" / f"{len(kept)}"
+        asked = request(data, tiny_model_folder, target).model_copy(update={"evaluation": share, "seed": seed})
+        facts = tokenise(asked)
+        train, held = TokenData(target), TokenData(target, "evaluation")
+        assert (len(train), len(held)) == (facts.rows, facts.evaluation)
+        assert facts.rows + facts.evaluation == plain.rows == 100 and abs(facts.evaluation - 100 * share) <= 2
+        assert facts.tokens == sum(train.length(row) for row in range(len(train)))
+        assert facts.learned == sum(int((train[row]["labels"] != -100).sum()) for row in range(len(train)))
+        kept.append(tuple([str(part[row]) for row in range(len(part))] for part in (train, held)))  # type: ignore[arg-type]
+        assert not set(kept[-1][0]) & set(kept[-1][1])
+    everything = TokenData(tmp_path / "tokens" / "plain")
+    assert sorted(kept[0][0] + kept[0][1]) == sorted(str(everything[row]) for row in range(100))
+    assert kept[0] == kept[1] != kept[2]
+
+
+def test_one_group_of_equal_rows_is_held_out_and_one_is_not() -> None:
+    assert held_out([5, 5, 5, 9, 9], 0.01) == {3, 4}
+    assert held_out([5, 9], 0.5) == {0}
+    assert held_out([5, 5, 5], 0.5) == set()
+
+
+def test_rows_that_are_all_alike_cannot_be_held_out(tmp_path: Path, tiny_model_folder: Path) -> None:
+    data = write_rows(tmp_path / "data.jsonl", ("Hi", "No."), ("Hi", "No."))
+    asked = request(data, tiny_model_folder, tmp_path / "tokens" / "key").model_copy(update={"evaluation": 0.1})
+    with pytest.raises(Refused) as refused:
+        tokenise(asked)
+    assert [(p.field, p.says) for p in refused.value.problems] == [("data.evaluation", "problem.nothing-to-hold-out")]
 
 
 def test_the_verb_speaks_in_lines_and_prints_nothing_else(

@@ -207,6 +207,7 @@ def test_paths_into_the_operating_system_are_refused(planned: Any) -> None:
         (["method.kind=full", "method.rank=16"], "lora", "method.rank"),
         (["method.kind=full", "method.targets=q_proj"], "lora", "method.targets"),
         (["train.keep_checkpoints=5"], "checkpoints", "train.keep_checkpoints"),
+        (["train.evaluate_every=5"], "evaluation", "train.evaluate_every"),
     ],
 )
 def test_a_choice_without_effect_is_told(planned: Any, sets: list[str], says: str, field: str) -> None:

@@ -33,6 +33,15 @@ def test_the_key_follows_data_tokenizer_template_and_length(tmp_path: Path) -> N
     assert first not in others and len(others) == 4
 
 
+def test_the_seed_counts_where_rows_are_held_out_and_nowhere_else(tmp_path: Path) -> None:
+    data = tmp_path / "d.jsonl"
+    data.write_text("one")
+    facts = model(tmp_path / "m")
+    plain = {tokens_key(data, facts, 512, seed=seed) for seed in (0, 42)}
+    held = {tokens_key(data, facts, 512, evaluation=share, seed=seed) for share in (0.1, 0.2) for seed in (0, 42)}
+    assert plain == {tokens_key(data, facts, 512)} and len(held) == 4 and not plain & held
+
+
 def test_weights_do_not_change_the_key(tmp_path: Path) -> None:
     data = tmp_path / "d.jsonl"
     data.write_text("one")

@@ -81,7 +81,10 @@ class TokenFacts(Record):
     """Content hash: data, model's tokenizer and template, maximum length. The folder's name in `cache/tokens/`."""
     rows: int
     """Samples that are trained on."""
+    evaluation: int = 0
+    """Samples that are held out; none of them is exactly like one that is trained on."""
     tokens: int
+    """Of the samples that are trained on."""
     learned: int
     """Tokens with a loss: the assistant's answers and their end token."""
     longest: int

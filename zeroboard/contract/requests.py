@@ -52,6 +52,10 @@ class TokeniseRequest(Record):
     data_path: str
     model_path: str
     max_length: int
+    evaluation: float = 0.0
+    """Share of the rows that is held out."""
+    seed: int = 0
+    """Decides which rows are."""
     target: str
     """The folder in `cache/tokens/`, absolute; appears whole or not at all."""
     trust_remote_code: bool = False

@@ -52,6 +52,8 @@ class DataSpec(Part):
     """The name of a bundled data set, or a local JSON / JSONL file."""
     max_length: int = option(1024, unit="tokens", ge=8, le=1_048_576)
     """Longer conversations are cut to this many tokens."""
+    evaluation: float = option(0.0, ge=0.0, le=0.5)
+    """Share of the rows that is held out: not trained on, their loss is measured instead. 0: none."""
 
 
 class MethodSpec(Part):
@@ -93,6 +95,8 @@ class TrainSpec(Part):
     """Writes a checkpoint every so many steps; empty: only the result at the end."""
     keep_checkpoints: int = option(2, ge=1, le=1000, advanced=True)
     """How many checkpoints are kept; older ones are deleted."""
+    evaluate_every: int | None = option(None, unit="steps", ge=1, le=10**9, advanced=True)
+    """Measures the loss on the held-out rows every so many steps; empty: at the end of each epoch."""
     log_every: int = option(1, unit="steps", ge=1, le=10_000, advanced=True)
     seed: int = option(42, ge=0, le=2**32 - 1, advanced=True)
 

@@ -2,16 +2,20 @@
 
 A folder of `cache/tokens/` holds `ids.npy` (int32, all samples one behind the other), `learned.npy` (bool, as long),
 `offsets.npy` (int64, where each sample begins, and the end) and `manifest.json` (`TokenFacts`), written last. It
-appears whole or not at all.
+appears whole or not at all. The samples that are trained on come first, then those that are held out for evaluation.
 """
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import shutil
 import tempfile
 from array import array
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -97,11 +101,13 @@ def tokenise(request: TokeniseRequest, told: Told = lambda done, total: None) ->
             params={"path": path.name, "rows": total, "max_length": request.max_length},
         )
         raise Refused([nothing])
+    held = _hold_out(request, arrays)
     facts = TokenFacts(
         key=target.name,
-        rows=arrays.rows,
-        tokens=len(arrays.ids),
-        learned=sum(arrays.learned),
+        rows=arrays.rows - held,
+        evaluation=held,
+        tokens=arrays.offsets[arrays.rows - held],
+        learned=sum(arrays.learned[: arrays.offsets[arrays.rows - held]]),
         longest=arrays.longest,
         truncated=arrays.truncated,
         end_token_lost=arrays.end_token_lost,
@@ -111,6 +117,38 @@ def tokenise(request: TokeniseRequest, told: Told = lambda done, total: None) ->
     _write(target, arrays, facts)
     _check_vocabulary(request, target)
     return facts
+
+
+def _hold_out(request: TokeniseRequest, arrays: _Arrays) -> int:
+    """Put the samples that are held out behind the others; how many they are. Raises `Refused` where none can be."""
+    if not request.evaluation:
+        return 0
+    held = held_out(arrays.marks(request.seed), request.evaluation)
+    if not held:
+        params: dict[str, str | int] = {"path": Path(request.data_path).name, "rows": arrays.rows}
+        says = "problem.nothing-to-hold-out"
+        raise Refused([Problem(code="data-refused", field="data.evaluation", says=says, params=params)])
+    arrays.reorder([row for row in range(arrays.rows) if row not in held] + sorted(held))
+    return len(held)
+
+
+def held_out(marks: Sequence[int], share: float) -> set[int]:
+    """The rows that are held out: as near to `share` of them as can be without parting rows of the same mark.
+
+    At least one group of equal rows is held out and at least one is not; empty where all rows are alike.
+    """
+    groups = Counter(marks)
+    if len(groups) < 2:
+        return set()
+    wanted = max(1, round(share * len(marks)))
+    taken, left = set(), wanted
+    for mark in sorted(groups):
+        if groups[mark] <= left and len(taken) < len(groups) - 1:
+            taken.add(mark)
+            left -= groups[mark]
+    if not taken:  # every group is larger than what was asked
+        taken = {min(groups, key=lambda mark: (groups[mark], mark))}
+    return {row for row, mark in enumerate(marks) if mark in taken}
 
 
 def _check_vocabulary(request: TokeniseRequest, target: Path) -> None:
@@ -163,6 +201,25 @@ class _Arrays:
         self.learned.extend(learned)
         self.offsets.append(len(self.ids))
 
+    def marks(self, seed: int) -> list[int]:
+        """A number for each sample, chosen by the seed as if by chance; samples that are exactly alike share it."""
+        salt = seed.to_bytes(8, "little")
+        found = []
+        for start, end in itertools.pairwise(self.offsets):
+            sample = self.ids[start:end].tobytes() + self.learned[start:end].tobytes()
+            found.append(int.from_bytes(hashlib.blake2b(sample, digest_size=8, key=salt).digest(), "little"))
+        return found
+
+    def reorder(self, rows: Sequence[int]) -> None:
+        """Lay the samples in another order."""
+        ids, learned, offsets = array("i"), array("b"), array("q", [0])
+        for row in rows:
+            start, end = self.offsets[row], self.offsets[row + 1]
+            ids.extend(self.ids[start:end])
+            learned.extend(self.learned[start:end])
+            offsets.append(len(ids))
+        self.ids, self.learned, self.offsets = ids, learned, offsets
+
 
 def _write(target: Path, arrays: _Arrays, facts: TokenFacts) -> None:
     """The folder, whole: written beside its place, the manifest last, then renamed."""
@@ -185,20 +242,25 @@ def _write(target: Path, arrays: _Arrays, facts: TokenFacts) -> None:
 class TokenData(Dataset[dict[str, torch.Tensor]]):
     """Samples of a tokens folder, mapped into memory: all ranks of a machine share the pages.
 
-    Raises `NotFound` where the folder is not whole.
+    Those that are trained on, or those that are held out. Raises `NotFound` where the folder is not whole.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, part: Literal["train", "evaluation"] = "train") -> None:
         facts = read_tokens(folder)
         if facts is None:
             raise NotFound("error.tokens-missing", path=str(folder))
         self.facts = facts
         self._ids = np.load(folder / "ids.npy", mmap_mode="r")
         self._learned = np.load(folder / "learned.npy", mmap_mode="r")
-        self._offsets = np.load(folder / "offsets.npy", mmap_mode="r")
+        offsets = np.load(folder / "offsets.npy", mmap_mode="r")
+        self._offsets = offsets[: facts.rows + 1] if part == "train" else offsets[facts.rows :]
 
     def __len__(self) -> int:
         return len(self._offsets) - 1
+
+    def length(self, index: int) -> int:
+        """Tokens of one sample."""
+        return int(self._offsets[index + 1] - self._offsets[index])
 
     def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
         """`input_ids` and `labels` of one sample, int64, (length,); labels that are not learned are -100."""

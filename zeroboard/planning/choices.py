@@ -119,7 +119,7 @@ def _capability(text: str | None) -> tuple[int, int] | None:
 def small_choices(
     spec: RunSpec, model: ModelFacts | None, tokens: TokenFacts | None, steps: int | None
 ) -> tuple[Decision, ...]:
-    """Template, warm-up and saving."""
+    """Template, warm-up, evaluation and saving."""
     found: list[Decision] = []
     if tokens is not None or (model is not None and model.has_template is not None):
         own = tokens.template == "model" if tokens is not None else bool(model and model.has_template)
@@ -131,9 +131,23 @@ def small_choices(
         found.append(_decide("train.warmup_ratio", warm, "decision.warmup", warm=warm, steps=steps))
     if steps is None:
         found.append(_decide("steps", None, "decision.steps.unknown"))
+    if spec.data.evaluation:
+        found += _evaluation(spec, tokens)
     if spec.train.save_every is None:
         found.append(_decide("train.save_every", None, "decision.save.end"))
     return tuple(found)
+
+
+def _evaluation(spec: RunSpec, tokens: TokenFacts | None) -> list[Decision]:
+    found: list[Decision] = []
+    if tokens is not None:
+        total = tokens.rows + tokens.evaluation
+        found.append(
+            _decide("data.evaluation", tokens.evaluation, "decision.evaluation", held=tokens.evaluation, total=total)
+        )
+    if spec.train.evaluate_every is None:
+        found.append(_decide("train.evaluate_every", None, "decision.evaluation.epoch"))
+    return found
 
 
 def _uuids(gpus: tuple[GpuFacts, ...]) -> JsonValue:

@@ -280,6 +280,8 @@ def ignored_choices(facts: Facts) -> list[Problem]:
         found += [(f"method.{name}", "lora") for name in names]
     if spec.train.save_every is None:
         found += [(f"train.{name}", "checkpoints") for name in _changed(spec.train, ("keep_checkpoints",))]
+    if not spec.data.evaluation:
+        found += [(f"train.{name}", "evaluation") for name in _changed(spec.train, ("evaluate_every",))]
     return [
         _problem("ignored-choice", field, variant, {"field": field, "trainable": facts.trainable}, severity="warning")
         for field, variant in found

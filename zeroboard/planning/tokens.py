@@ -11,13 +11,17 @@ from zeroboard.files import sha256_file, sha256_text, to_json
 from zeroboard.modelfiles import TOKEN_FILES
 
 
-def tokens_key(data: Path, model: ModelFacts, max_length: int) -> str:
+def tokens_key(data: Path, model: ModelFacts, max_length: int, *, evaluation: float = 0.0, seed: int = 0) -> str:
     """The folder's name in `cache/tokens/`: 32 hexadecimal digits over data, tokenizer, maximum length and version.
+
+    Where rows are held out their share counts, and the seed that chooses them; otherwise the seed changes nothing.
 
     A bundled model counts by its package and that package's version, so that the key is the same before and after it
     is converted. Reads the data file once. Raises `FileNotFoundError` where the data is not there.
     """
     parts = [TOKENS_VERSION, sha256_file(data), _tokenizer(model), max_length]
+    if evaluation:
+        parts += [evaluation, seed]
     return sha256_text(to_json(parts, indent=None))[:32]
 
 

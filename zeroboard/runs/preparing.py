@@ -62,6 +62,8 @@ def tokenise(context: Context, resolved: Resolved, spec: RunSpec) -> TokenFacts:
             data_path=resolved.data_path,
             model_path=resolved.model_path,
             max_length=spec.data.max_length,
+            evaluation=spec.data.evaluation,
+            seed=spec.train.seed,
             target=str(target),
             trust_remote_code=spec.model.trust_remote_code,
         )
@@ -78,7 +80,8 @@ def check_data(context: Context, resolved: Resolved, spec: RunSpec) -> None:
     model, data = context.plan.model, Path(resolved.data_path)
     if model is None or not data.is_file():  # the engine says what is missing
         return
-    if tokens_key(data, model, spec.data.max_length) != resolved.tokens_key:
+    key = tokens_key(data, model, spec.data.max_length, evaluation=spec.data.evaluation, seed=spec.train.seed)
+    if key != resolved.tokens_key:
         raise Failed(
             Problem(code="plan-changed", field="data.path", says="run.failed.data-changed", params={"path": str(data)})
         )

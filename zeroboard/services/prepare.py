@@ -172,7 +172,13 @@ def _tokens(paths: Paths, spec: RunSpec, model: ModelFacts | None, data: DataRep
     """What tokenising gave, where that was done before."""
     if model is None or data is None:
         return None
-    key = tokens_key(data_file(spec.data.path), model, spec.data.max_length)
+    key = tokens_key(
+        data_file(spec.data.path),
+        model,
+        spec.data.max_length,
+        evaluation=spec.data.evaluation,
+        seed=spec.train.seed,
+    )
     return read_tokens(paths.tokens / key)
 
 
