@@ -8,13 +8,17 @@ from pathlib import Path
 import pytest
 
 from tests.fakes import make_run
-from zeroboard.contract.events import ErrorEvent, StepEvent, TrainEvent
+from zeroboard.contract.events import ErrorEvent, EvalEvent, FindingEvent, MemoryEvent, StepEvent, TrainEvent
+from zeroboard.contract.findings import Finding
+from zeroboard.contract.readings import Reading
 from zeroboard.contract.state import RunState
 from zeroboard.files import append_line, to_json, write_atomic
 from zeroboard.paths import Paths, RunPaths
+from zeroboard.runs.follow import each_step
 from zeroboard.runs.locks import run_lock
 from zeroboard.runs.registry import read_state
-from zeroboard.runs.snapshot import SnapshotReader, eta
+from zeroboard.runs.series import MOST
+from zeroboard.runs.snapshot import SnapshotReader
 
 
 def step(number: int, seconds: float = 2.0) -> StepEvent:
@@ -34,7 +38,7 @@ def test_where_nothing_changed_the_same_object_comes_back(tmp_path: Path) -> Non
     assert reader.read() is first and first.version == 1 and first.plan is not None
     append_line(run.events, step(1).model_dump_json())
     second = reader.read()
-    assert second.version == 2 and len(second.steps) == 1 and reader.read() is second
+    assert second.version == 2 and second.last is not None and reader.read() is second
 
 
 def test_a_half_written_line_waits_and_a_foreign_one_is_counted(tmp_path: Path) -> None:
@@ -43,10 +47,10 @@ def test_a_half_written_line_waits_and_a_foreign_one_is_counted(tmp_path: Path) 
     line = step(1).model_dump_json()
     with run.events.open("a") as stream:
         stream.write('{"kind": "of a later version"}\n' + line[:20])
-    assert reader.read().steps == () and reader.read().skipped == 1
+    assert reader.read().last is None and reader.read().skipped == 1
     with run.events.open("a") as stream:
         stream.write(line[20:] + "\n")
-    assert [s.step for s in reader.read().steps] == [1]
+    assert [step for step, _ in reader.read().series.loss] == [1]
 
 
 def test_a_file_that_was_replaced_is_read_from_its_start(tmp_path: Path) -> None:
@@ -54,9 +58,9 @@ def test_a_file_that_was_replaced_is_read_from_its_start(tmp_path: Path) -> None
     reader = SnapshotReader(run)
     for number in range(1, 5):
         append_line(run.events, step(number).model_dump_json())
-    assert len(reader.read().steps) == 4
+    assert len(reader.read().series.loss) == 4
     write_atomic(run.events, step(9).model_dump_json() + "\n")
-    assert [s.step for s in reader.read().steps] == [9]
+    assert [step for step, _ in reader.read().series.loss] == [9]
 
 
 def test_errors_stand_in_the_order_of_their_time(tmp_path: Path) -> None:
@@ -65,16 +69,6 @@ def test_errors_stand_in_the_order_of_their_time(tmp_path: Path) -> None:
         event = ErrorEvent(seq=1, time=when, rank=rank, type="E", message="m", traceback="t")
         append_line(run.events, event.model_dump_json())
     assert [e.rank for e in SnapshotReader(run).read().errors] == [1, 0]
-
-
-def test_the_time_left_is_told_from_the_median_of_the_last_steps(tmp_path: Path) -> None:
-    run = make_run(Paths(tmp_path))
-    running = read_state(run).model_copy(update={"state": "running", "steps": 100})
-    steps = [step(n, 50.0) for n in range(1, 6)] + [step(n, 2.0) for n in range(6, 25)] + [step(25, 90.0)]
-    assert eta(running, steps) == pytest.approx(75 * 2.0)
-    assert eta(running.model_copy(update={"steps": None}), steps) is None
-    assert eta(running.model_copy(update={"state": "finished"}), steps) is None
-    assert eta(running, []) is None
 
 
 def test_a_run_without_a_living_supervisor_is_seen_as_lost(tmp_path: Path) -> None:
@@ -91,14 +85,59 @@ def test_a_run_without_a_living_supervisor_is_seen_as_lost(tmp_path: Path) -> No
     assert reader.read().state.state == "lost" and read_state(run).state == "running"
 
 
-def test_a_look_costs_the_same_after_many_events(tmp_path: Path) -> None:
+def test_a_look_costs_the_same_after_many_events_and_holds_no_more(tmp_path: Path) -> None:
     run = make_run(Paths(tmp_path))
     train = TrainEvent(seq=1, time=1.0, rank=0, steps=9, epochs=1.0, rows=9, trainable_parameters=1, parameters=9)
-    line = step(1).model_dump_json()
-    write_atomic(run.events, train.model_dump_json() + "\n" + (line + "\n") * 20_000)
+    lines = (step(number).model_dump_json() for number in range(1, 20_001))
+    write_atomic(run.events, "\n".join((train.model_dump_json(), *lines)) + "\n")
     reader = SnapshotReader(run)
-    assert len(reader.read().steps) == 20_000
+    shown = reader.read()
+    assert shown.last is not None and shown.last.step == 20_000
+    assert len(shown.series.loss) <= MOST + 2 and shown.series.loss[-1][0] == 20_000
     begin = time.process_time()
     for _ in range(100):
         reader.read()
     assert (time.process_time() - begin) / 100 < 0.005
+    assert [told.step for told in each_step(run)] == list(range(1, 20_001))
+
+
+def test_what_did_not_change_is_the_same_object(tmp_path: Path) -> None:
+    run = make_run(Paths(tmp_path))
+    reader = SnapshotReader(run)
+    append_line(run.events, step(1).model_dump_json())
+    first = reader.read()
+    append_line(run.readings, Reading(time=1.0, cpu_percent=40.0).model_dump_json())
+    second = reader.read()
+    assert second.version == first.version + 1 and second.series is first.series
+    assert [reading.cpu_percent for reading in second.history] == [40.0]
+    append_line(run.events, step(2).model_dump_json())
+    third = reader.read()
+    assert third.history is second.history and third.series is not second.series
+
+
+def test_peaks_evaluations_and_findings_are_told(tmp_path: Path) -> None:
+    run = make_run(Paths(tmp_path))
+    reader = SnapshotReader(run)
+    for rank, peak in ((1, 5), (0, 7), (1, 9), (1, 8)):
+        append_line(run.events, MemoryEvent(seq=1, time=1.0, rank=rank, step=1, peak=peak).model_dump_json())
+    held = EvalEvent(seq=2, time=2.0, rank=0, step=4, epoch=0.5, loss=1.5, rows=3, seconds=1.0)
+    append_line(run.events, held.model_dump_json())
+    stalled, zero = Finding(code="stalled", rank=1, says="a"), Finding(code="loss-zero", says="b")
+    for finding, cleared in ((stalled, False), (zero, False), (stalled, True)):
+        event = FindingEvent(seq=3, time=3.0, rank=-1, finding=finding, cleared=cleared)
+        append_line(run.events, event.model_dump_json())
+    shown = reader.read()
+    assert shown.peaks == {0: 7, 1: 9} and shown.evaluation == held
+    assert shown.series.evaluation == ((4, 1.5),) and shown.findings == (zero,)
+
+
+def test_the_epoch_and_the_time_that_has_gone_by(tmp_path: Path) -> None:
+    run = make_run(Paths(tmp_path))
+    reader = SnapshotReader(run)
+    assert (reader.read().epoch, reader.read().elapsed) == (None, None)
+    began = read_state(run).changed - 100.0
+    put(run, read_state(run), state="running", started=began)
+    append_line(run.events, step(1).model_copy(update={"time": began + 160.0}).model_dump_json())
+    assert reader.read().epoch == 0.1 and reader.read().elapsed == pytest.approx(160.0)
+    put(run, read_state(run), state="finished", ended=began + 200.0)
+    assert reader.read().elapsed == pytest.approx(200.0) and reader.read().eta_s is None

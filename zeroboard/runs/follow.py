@@ -1,45 +1,78 @@
-"""Following a run's events: only what is new, a line at a time."""
+"""Following a run's streams of lines, events and readings: only what is new, a line at a time."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Generic, TypeVar
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
-from zeroboard.contract.events import EVENT, Event
+from zeroboard.contract.events import EVENT, Event, StepEvent
 from zeroboard.files import read_lines
+from zeroboard.paths import RunPaths
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
 
-class Follower:
-    """Reads a growing `events.jsonl`; an unfinished last line waits for the next look."""
 
-    def __init__(self, path: Path) -> None:
+class LineFollower(Generic[T]):
+    """Reads a growing file of JSON lines of one kind; an unfinished last line waits for the next look."""
+
+    def __init__(self, path: Path, kind: TypeAdapter[T], *, offset: int = 0) -> None:
         self.path = path
-        self.offset = 0
+        self.offset = offset
         self.skipped = 0
-        """Lines that are no event that this version knows."""
+        """Lines that this version does not know."""
         self.restarted = False
         """The last look found the file replaced by a shorter one, and began again."""
+        self._kind = kind
 
-    def read(self) -> tuple[Event, ...]:
-        """The events since the last look."""
-        events: list[Event] = []
-        self.restarted = False
-        while True:
-            found = read_lines(self.path, self.offset)
-            if found.restarted:
-                events.clear()
-                self.restarted = True
-            moved = found.offset != self.offset
-            self.offset = found.offset
-            for line in found.lines:
-                try:
-                    events.append(EVENT.validate_json(line))
-                except ValidationError as error:
-                    self.skipped += 1
-                    log.warning("an unknown line in %s: %s", self.path, error.errors()[0]["msg"])
-            if not moved:
-                return tuple(events)
+    def look(self) -> tuple[tuple[T, ...], bool]:
+        """The next lines, some megabytes of them at most, and whether there may be more."""
+        found = read_lines(self.path, self.offset)
+        self.restarted = found.restarted
+        moved = found.offset != self.offset
+        self.offset = found.offset
+        if not found.lines:
+            return (), moved and not found.restarted
+        read = []
+        for line in found.lines:
+            try:
+                read.append(self._kind.validate_json(line))
+            except ValidationError as error:
+                self.skipped += 1
+                log.warning("an unknown line in %s: %s", self.path, error.errors()[0]["msg"])
+        return tuple(read), True
+
+    def read(self) -> tuple[T, ...]:
+        """Everything since the last look."""
+        read: list[T] = []
+        restarted = False
+        more = True
+        while more:
+            found, more = self.look()
+            if self.restarted:
+                read.clear()
+                restarted = True
+            read.extend(found)
+        self.restarted = restarted
+        return tuple(read)
+
+
+class Follower(LineFollower[Event]):
+    """Reads a growing `events.jsonl`."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, EVENT)
+
+
+def each_step(run: RunPaths) -> Iterator[StepEvent]:
+    """Every step of a run in the order in which they were told, from the file, never all of them in memory."""
+    follower = Follower(run.events)
+    more = True
+    while more:
+        found, more = follower.look()
+        yield from (event for event in found if isinstance(event, StepEvent))

@@ -1,43 +1,43 @@
 """The one read model of a run: what both faces show, put together from the run's files.
 
-Each look reads only what is new. Nothing here writes.
+Each look reads only what is new, and what is kept does not grow with the run. Nothing here writes.
 """
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import ValidationError
 
+from zeroboard.contract.beats import Beat, read_beats
 from zeroboard.contract.events import (
     ErrorEvent,
-    Event,
+    EvalEvent,
     PhaseEvent,
-    ProofEvent,
     RankEvent,
     SaveEvent,
     StepEvent,
     TrainEvent,
 )
-from zeroboard.contract.plan import Plan, Promise
-from zeroboard.contract.reports import Proof, RankProof, VerifyReport
-from zeroboard.contract.state import RunState
+from zeroboard.contract.findings import Finding
+from zeroboard.contract.plan import Plan
+from zeroboard.contract.readings import Reading
+from zeroboard.contract.reports import Proof, VerifyReport
+from zeroboard.contract.state import ENDED, RunState
 from zeroboard.errors import NotFound
 from zeroboard.paths import RunPaths
 from zeroboard.runs.follow import Follower
+from zeroboard.runs.gathered import Gathered
+from zeroboard.runs.history import History
 from zeroboard.runs.registry import read_plan, read_state, seen
-from zeroboard.zero.promise import judge_proof, promise
-
-ETA_STEPS = 20
-"""How many of the last steps speak for those to come."""
+from zeroboard.runs.series import Series
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """How a run goes, at one moment."""
+    """How a run goes, at one moment. Parts that did not change are the very same objects as in the one before."""
 
     version: int
     """Counts up with each change."""
@@ -49,16 +49,48 @@ class Snapshot:
     """When that phase was first heard of, in seconds since the epoch."""
     ranks: tuple[RankEvent, ...]
     train: TrainEvent | None
-    steps: tuple[StepEvent, ...]
+    last: StepEvent | None
+    """The latest step that was told."""
+    evaluation: EvalEvent | None
+    """The latest evaluation."""
+    series: Series
+    """The curves over the steps, thinned."""
+    peaks: Mapping[int, int]
+    """Rank → the most memory that it has held, in bytes."""
+    history: tuple[Reading, ...]
+    """Readings of GPUs and host, oldest first: the last minutes in full, older ones thinned."""
+    beats: tuple[Beat, ...]
+    """The last sign of life of each rank; empty once the run has ended."""
+    findings: tuple[Finding, ...]
+    """What was noticed while it runs and is not over."""
     proof: Proof | None
     saves: tuple[SaveEvent, ...]
+    """The last ones."""
     errors: tuple[ErrorEvent, ...]
     """In the order of their time: the first is where it began."""
     report: VerifyReport | None
     eta_s: float | None
-    """Seconds of training that were left at the last step; see `eta`."""
+    """Seconds of training, its evaluations and saves included, that were left at the last of them; see `runs.pace`."""
     skipped: int
     """Lines of the events that could not be understood."""
+
+    @property
+    def epoch(self) -> float | None:
+        """How many times the data has been gone through."""
+        return self.last.epoch if self.last is not None else None
+
+    @property
+    def heard(self) -> float:
+        """When the latest of what is known was said, in seconds since the epoch."""
+        said = (self.phase, self.last, self.evaluation, *self.saves[-1:], *self.ranks[-1:])
+        return max([self.state.changed, *(event.time for event in said if event is not None)])
+
+    @property
+    def elapsed(self) -> float | None:
+        """Seconds from its start to its end, or to the latest word; None where it was never started."""
+        if self.state.started is None:
+            return None
+        return max(0.0, (self.state.ended or self.heard) - self.state.started)
 
 
 class SnapshotReader:
@@ -67,11 +99,12 @@ class SnapshotReader:
     def __init__(self, run: RunPaths) -> None:
         self.run = run
         self._follower = Follower(run.events)
+        self._history = History(run.readings)
         self._stamps: dict[Path, tuple[int, int, int] | None] = {}
         self._state: RunState | None = None
         self._plan: Plan | None = None
         self._report: VerifyReport | None = None
-        self._events = _Gathered()
+        self._events = Gathered()
         self._last: Snapshot | None = None
 
     def read(self) -> Snapshot:
@@ -89,38 +122,60 @@ class SnapshotReader:
         if self._changed(self.run.verify_report):
             self._report = read_report(self.run.verify_report)
             changed = True
-        events = self._follower.read()
-        if self._follower.restarted:
-            self._events = _Gathered()
-        if events or self._follower.restarted:
-            self._events.take(events)
-            changed = True
+        changed = self._read_events() or changed
+        history = self._history.read()
         state = seen(self._state, self.run)
-        if self._last is not None and not changed and state == self._last.state:
-            return self._last
-        self._last = self._make(state, self._last.version + 1 if self._last is not None else 1)
+        beats = read_beats(self.run) if state.state not in ENDED else ()
+        last = self._last
+        if last is not None and not changed and (state, beats) == (last.state, last.beats) and history is last.history:
+            return last
+        self._last = self._make(state, history, beats)
         return self._last
 
-    def _make(self, state: RunState, version: int) -> Snapshot:
-        found = self._events
-        last = self._last
-        steps = last.steps if last is not None and len(last.steps) == len(found.steps) else tuple(found.steps)
+    def _read_events(self) -> bool:
+        """Take in what is new in the events; whether there was anything."""
+        changed, more = False, True
+        while more:
+            events, more = self._follower.look()
+            if self._follower.restarted:
+                self._events = Gathered()
+                changed = True
+            if events:
+                self._events.take(events)
+                changed = True
+        return changed
+
+    def _make(self, state: RunState, history: tuple[Reading, ...], beats: tuple[Beat, ...]) -> Snapshot:
+        found, last = self._events, self._last
         return Snapshot(
-            version=version,
+            version=last.version + 1 if last is not None else 1,
             state=state,
             plan=self._plan,
             phase=found.phase,
             phase_since=found.phase_since,
             ranks=tuple(found.ranks[rank] for rank in sorted(found.ranks)),
             train=found.train,
-            steps=steps,
+            last=found.last,
+            evaluation=found.evaluation,
+            series=found.curves.series(None),
+            peaks=dict(sorted(found.peaks.items())),
+            history=history,
+            beats=beats,
+            findings=tuple(found.findings.values()),
             proof=found.proof(self._plan),
             saves=tuple(found.saves),
             errors=tuple(sorted(found.errors, key=lambda e: e.time)),
             report=self._report,
-            eta_s=eta(state, found.steps),
+            eta_s=self._eta(state),
             skipped=self._follower.skipped,
         )
+
+    def _eta(self, state: RunState) -> float | None:
+        """None where the run does not train, or the number of its steps is not known."""
+        if state.state not in ("running", "saving") or state.steps is None:
+            return None
+        resolved = self._plan.resolved if self._plan is not None else None
+        return self._events.pace.left(state.steps, save_every=resolved.save_every if resolved is not None else None)
 
     def _changed(self, path: Path) -> bool:
         """Whether a file that is replaced whole is another one than at the last look."""
@@ -136,71 +191,6 @@ class SnapshotReader:
         return before != stamp
 
 
-class _Gathered:
-    """What the events told so far."""
-
-    def __init__(self) -> None:
-        self.phase: PhaseEvent | None = None
-        self.phase_since: float | None = None
-        self.ranks: dict[int, RankEvent] = {}
-        self.train: TrainEvent | None = None
-        self.steps: list[StepEvent] = []
-        self.measured: tuple[RankProof, ...] = ()
-        self.saves: list[SaveEvent] = []
-        self.errors: list[ErrorEvent] = []
-        self._judged: tuple[object, Proof] | None = None
-
-    def take(self, events: Iterable[Event]) -> None:
-        for event in events:
-            match event:
-                case StepEvent():
-                    self.steps.append(event)
-                case PhaseEvent():
-                    if self.phase is None or self.phase.phase != event.phase:
-                        self.phase_since = event.time
-                    self.phase = event
-                case RankEvent():
-                    self.ranks[event.rank] = event
-                case TrainEvent():
-                    self.train = event
-                case ProofEvent():
-                    self.measured = event.ranks
-                case SaveEvent():
-                    self.saves.append(event)
-                case ErrorEvent():
-                    self.errors.append(event)
-
-    def proof(self, plan: Plan | None) -> Proof | None:
-        """What the ranks hold against what the stage promises; judged once for each measurement."""
-        if not self.measured or plan is None or plan.resolved is None:
-            return None
-        known = (self.measured, self.train, plan)
-        if self._judged is not None and self._judged[0] == known:
-            return self._judged[1]
-        resolved, train = plan.resolved, self.train
-        judged = judge_proof(
-            self.measured,
-            plan.promise or _promise(plan, train),
-            stage=resolved.stage,
-            offload=resolved.offload,
-            trainable_share=train.trainable_parameters / train.parameters if train is not None else None,
-        )
-        self._judged = (known, judged)
-        return judged
-
-
-def eta(state: RunState, steps: list[StepEvent]) -> float | None:
-    """Seconds that the steps still to come will take, counted from the last one.
-
-    The median time of the last `ETA_STEPS` steps, times the steps that are left: the median forgives a step that saved
-    or waited. None where the run does not train, or the number of its steps is not known.
-    """
-    if state.state not in ("running", "saving") or state.steps is None or not steps:
-        return None
-    typical = statistics.median(step.step_time for step in steps[-ETA_STEPS:])
-    return max(0, state.steps - steps[-1].step) * typical
-
-
 def read_report(path: Path) -> VerifyReport | None:
     """A verification as it was kept; None where there is none (or none that this version can read)."""
     try:
@@ -214,17 +204,3 @@ def _plan(run: RunPaths) -> Plan | None:
         return read_plan(run)
     except NotFound:
         return None
-
-
-def _promise(plan: Plan, train: TrainEvent | None) -> Promise | None:
-    """The promise where the plan did not know the model's shapes yet: from what the engine counted."""
-    if train is None or plan.resolved is None:
-        return None
-    return promise(
-        stage=plan.resolved.stage,
-        offload=plan.resolved.offload,
-        ranks=plan.batch.gpus,
-        frozen_parameters=train.parameters - train.trainable_parameters,
-        trainable_parameters=train.trainable_parameters,
-        dtype=plan.resolved.dtype,
-    )

@@ -17,6 +17,7 @@ from zeroboard.messages import Language, say
 from zeroboard.paths import RUN_ID, Paths, RunPaths, reachable
 from zeroboard.planning.specs import read_spec
 from zeroboard.runs import registry
+from zeroboard.runs.follow import each_step
 from zeroboard.runs.snapshot import Snapshot, SnapshotReader
 
 GLANCE = 8 << 20
@@ -63,11 +64,12 @@ def diagnose(paths: Paths, word: str) -> Diagnosed:
 def of_run(run: RunPaths, snapshot: Snapshot, *, glance: bool = False) -> Diagnosis:
     """Why a run failed: its events and exit codes first, explained by its logs. `glance`: only the end of each log."""
     spec = asked(run)
-    heard = [event.time for event in (*snapshot.steps[-1:], *snapshot.ranks[-1:], *snapshot.saves[-1:])]
+    last = [snapshot.last] if snapshot.last is not None else []
+    heard = [event.time for event in (*last, *snapshot.ranks[-1:], *snapshot.saves[-1:])]
     facts = RunFacts(
         state=snapshot.state,
         errors=snapshot.errors,
-        steps=snapshot.steps,
+        steps=tuple(each_step(run)),
         last_event=max(heard, default=None),
         spec=spec,
     )

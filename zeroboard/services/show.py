@@ -6,6 +6,7 @@ from typing import Any
 
 from zeroboard.messages import Language
 from zeroboard.paths import Paths
+from zeroboard.runs.follow import each_step
 from zeroboard.runs.snapshot import Snapshot
 from zeroboard.services import diagnose, runs, words
 
@@ -20,7 +21,6 @@ def describe(paths: Paths, snapshot: Snapshot, *, language: Language = "en") -> 
     state = snapshot.state
     run = paths.run(state.id)
     spec = diagnose.asked(run)
-    last = snapshot.steps[-1] if snapshot.steps else None
     return {
         "id": state.id,
         "name": state.name,
@@ -38,10 +38,10 @@ def describe(paths: Paths, snapshot: Snapshot, *, language: Language = "en") -> 
         "progress": {
             "step": state.step,
             "steps": state.steps,
-            "epoch": last.epoch if last is not None else None,
+            "epoch": snapshot.epoch,
             "eta_s": snapshot.eta_s,
         },
-        "metrics": [step.model_dump(mode="json", exclude={"kind", "seq", "rank"}) for step in snapshot.steps],
+        "metrics": [step.model_dump(mode="json", exclude={"kind", "seq", "rank"}) for step in each_step(run)],
         "proof": words.proof(snapshot.proof, language) if snapshot.proof is not None else None,
         "findings": _findings(paths, snapshot, language),
         "problem": words.problem(state.problem, language) if state.problem is not None else None,
