@@ -154,6 +154,24 @@ class Paths:
         """What the one poller process of this cache tells: `now.json`, its lock, its log."""
         return self.root / "monitor"
 
+    @property
+    def now(self) -> Path:
+        """The machine's facts of this moment, JSON, replaced about once a second while somebody wants them."""
+        return self.monitor / "now.json"
+
+    @property
+    def wanted(self) -> Path:
+        """Touched by whoever wants `now`; the poller leaves when that has not been for a while, or it is gone."""
+        return self.monitor / "wanted"
+
+    @property
+    def poller_lock(self) -> Path:
+        return self.monitor / "poller.lock"
+
+    @property
+    def poller_log(self) -> Path:
+        return self.monitor / "poller.log"
+
     def run(self, run_id: str) -> RunPaths:
         """The folder of a run by its id.
 

@@ -84,7 +84,7 @@ def test_a_driver_without_a_card_is_no_fault(probe: Probe) -> None:
 
 def test_unified_memory_leaves_the_other_readings_alone(probe: Probe) -> None:
     (gpu,) = probe("unified_memory").gpus
-    assert gpu.memory_total is None and "memory" in gpu.errors
+    assert gpu.memory_shared is True and gpu.errors["memory"] == "NOT_SUPPORTED"
     assert gpu.temperature is not None and gpu.state == "ok"
 
 

@@ -106,5 +106,7 @@ class HostFacts(Record):
     """Path of g++ (or $CXX) where there is one: CPU offload needs it."""
     packages: dict[str, str] = {}
     """Versions of the packages that the engine needs; an absent one is absent here."""
+    visible: tuple[str, ...] | None = None
+    """UUIDs of the GPUs and slices that this process's own CUDA_VISIBLE_DEVICES leaves, in its order; None: not set."""
     held: dict[str, str] = {}
     """Device ("cpu" or a GPU's UUID) → id of the run that holds its lock."""

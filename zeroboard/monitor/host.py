@@ -10,6 +10,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ from typing import Any
 import psutil
 from pydantic import ValidationError
 
-from zeroboard.contract.host import GpuFacts, HostFacts
+from zeroboard.contract.host import HostFacts
+from zeroboard.monitor import cgroup
 from zeroboard.monitor.told import Probe
 from zeroboard.paths import HOME, Paths
 
@@ -33,6 +35,7 @@ PROBE_TIMEOUT = 15.0
 """Seconds that NVML may take for everything; a driver that wakes up needs some."""
 
 LIBRARY = "libnvidia-ml.so.1"
+SHM = Path("/dev/shm")
 
 LOOK = 0.1
 """Seconds in which it is measured how busy the processor is."""
@@ -43,26 +46,41 @@ def host_facts(
     *,
     run: Callable[..., subprocess.CompletedProcess[str]] = subprocess.run,
 ) -> HostFacts:
-    """Measure this machine once; `run` starts the process that asks NVML."""
+    """Measure this machine once, all of it; `run` starts the process that asks NVML."""
+    facts = reading(paths, probe_once(run), cpu_percent=psutil.cpu_percent(interval=LOOK))
+    return facts.model_copy(update=slow_facts())
+
+
+def slow_facts() -> dict[str, Any]:
+    """The fields of `HostFacts` that take a while to find out and hardly ever change."""
+    return {"compiler": compiler(), "packages": packages()}
+
+
+def reading(paths: Paths, told: Probe, *, cpu_percent: float | None) -> HostFacts:
+    """What changes from second to second; a disk or control group that cannot be read limits nothing."""
     memory = psutil.virtual_memory()
     disk = shutil.disk_usage(_existing(paths.root))
-    shm = _usage(Path("/dev/shm"))
-    says, driver, gpus = _gpus(run)
+    shm = _usage(SHM)
+    group = cgroup.limits()
+    cores = len(os.sched_getaffinity(0))
+    narrow = group.memory is not None and group.memory < memory.total
     return HostFacts(
+        time=time.time(),
         hostname=socket.gethostname(),
-        gpus=gpus,
-        nvml=says,
-        driver=driver,
-        cpu_count=len(os.sched_getaffinity(0)),
-        cpu_percent=psutil.cpu_percent(interval=LOOK),
+        gpus=told.gpus,
+        nvml=told.says,
+        driver=told.driver,
+        cpu_count=cores,
+        cpu_percent=cpu_percent,
         memory_total=memory.total,
         memory_available=memory.available,
+        memory_limit=group.memory if narrow else None,
+        memory_in_group=group.used if narrow else None,
+        cpu_limit=group.processors if group.processors is not None and group.processors < cores else None,
         disk_total=disk.total,
         disk_free=disk.free,
         shm_total=shm.total if shm is not None else None,
         shm_free=shm.free if shm is not None else None,
-        compiler=compiler(),
-        packages=packages(),
     )
 
 
@@ -88,12 +106,19 @@ def packages() -> dict[str, str]:
     return found
 
 
-def _gpus(run: Callable[..., Any]) -> tuple[str | None, str | None, tuple[GpuFacts, ...]]:
-    """NVML's answer from a child process; (key of what is wrong, driver, GPUs)."""
+def has_library() -> bool:
+    """Whether the driver's library is here; it is only loaded, and nothing of it is called."""
     try:
-        ctypes.CDLL(LIBRARY)  # only finds it, and calls nothing: spares the child where there is no driver
+        ctypes.CDLL(LIBRARY)
     except OSError:
-        return "nvml.no-library", None, ()
+        return False
+    return True
+
+
+def probe_once(run: Callable[..., Any]) -> Probe:
+    """NVML's answer from a child process; without the library none is started."""
+    if not has_library():
+        return Probe(says="nvml.no-library")
     argv = [sys.executable, "-m", "zeroboard.monitor", "probe"]
     try:
         done = run(
@@ -106,16 +131,15 @@ def _gpus(run: Callable[..., Any]) -> tuple[str | None, str | None, tuple[GpuFac
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return "nvml.hangs", None, ()
+        return Probe(says="nvml.hangs")
     if done.returncode != 0:
         log.warning("NVML's process ended with %s: %s", done.returncode, done.stderr[-500:])
-        return "nvml.crashed", None, ()
+        return Probe(says="nvml.crashed")
     try:
-        told = Probe.model_validate_json(done.stdout)
+        return Probe.model_validate_json(done.stdout)
     except ValidationError as error:
         log.warning("NVML's process said what cannot be read: %s", error)
-        return "nvml.crashed", None, ()
-    return told.says, told.driver, told.gpus
+        return Probe(says="nvml.crashed")
 
 
 def _existing(path: Path) -> Path:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from zeroboard.contract.base import Record
 from zeroboard.contract.host import GpuFacts
 
+RETRY = 10.0
+"""Seconds between two questions of the `watch` process where NVML as a whole does not answer."""
+
 
 class Probe(Record):
     """NVML's answer: one line of JSON."""

@@ -26,7 +26,7 @@ PORT = 7860
 
 def doctor(paths: Paths, *, port: int = PORT) -> DoctorReport:
     """Every check, by itself. The verdict is `fail` only where training is impossible here, the CPU included."""
-    host = hosts.facts(paths)
+    host = hosts.measure(paths)
     checks = (
         _nvml(host),
         _driver(host),
