@@ -39,14 +39,54 @@ class Series:
     """Model FLOPs utilisation, 0 to 1; see `runs.mfu`. Empty where it is not known."""
 
 
+class _Bucket:
+    """A stretch of points, of which the lowest, the highest and the first gap are kept."""
+
+    __slots__ = ("count", "gap", "high", "low", "size")
+
+    def __init__(self) -> None:
+        self.low: tuple[int, float] | None = None
+        self.high: tuple[int, float] | None = None
+        self.gap: Point | None = None
+        self.count = 0
+        """Points that came."""
+        self.size = 0
+        """Points that are kept."""
+
+    def add(self, point: Point) -> int:
+        """How many points more are kept than before."""
+        self.count += 1
+        value, before = point[1], self.size
+        if value is None:
+            if self.gap is None:
+                self.gap = point
+                self.size += 1
+        elif self.low is None or self.high is None:
+            self.low = self.high = (point[0], value)
+            self.size += 1
+        elif value < self.low[1]:
+            self.size += self.low is self.high
+            self.low = (point[0], value)
+        elif value > self.high[1]:
+            self.size += self.low is self.high
+            self.high = (point[0], value)
+        return self.size - before
+
+    def points(self) -> list[Point]:
+        low, high, gap = self.low, self.high, self.gap
+        if low is None or high is None:
+            return [gap] if gap is not None else []
+        kept: list[Point] = [low] if low is high else [low, high] if low[0] < high[0] else [high, low]
+        return kept if gap is None else sorted([*kept, gap], key=lambda point: point[0])
+
+
 class Thinned:
-    """Points in buckets of equally many, which grow as more come; of each the lowest, the highest, and one gap stay."""
+    """Points in buckets of equally many, which grow as more come; of each the lowest, the highest, and a gap stay."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
-        self._buckets: list[list[Point]] = []
+        self._buckets: list[_Bucket] = []
         self._width = 1
-        self._in_last = 0
         self._held = 0
         self._first: Point | None = None
         self._last: Point | None = None
@@ -59,51 +99,45 @@ class Thinned:
         self._last = point
         if self._first is None:
             self._first = point
-        if not self._buckets or self._in_last == self._width:
-            self._buckets.append([])
-            self._in_last = 0
-        before = len(self._buckets[-1])
-        self._buckets[-1] = _ends([*self._buckets[-1], point])
-        self._held += len(self._buckets[-1]) - before
-        self._in_last += 1
+        if not self._buckets or self._buckets[-1].count >= self._width:
+            self._buckets.append(_Bucket())
+        self._held += self._buckets[-1].add(point)
         while self._held > self._most:
-            self._widen()
+            self._width *= 2
+            self._rebuild([bucket.points() for bucket in self._buckets], pair=True)
 
     def points(self) -> tuple[Point, ...]:
         """What is kept, in order, the first and the last point with it."""
-        kept = [point for bucket in self._buckets for point in bucket]
+        kept = [point for bucket in self._buckets for point in bucket.points()]
         if self._first is not None and kept[0] != self._first:
             kept.insert(0, self._first)
         if self._last is not None and kept[-1] != self._last:
             kept.append(self._last)
         return tuple(kept)
 
-    def _widen(self) -> None:
-        pairs = [self._buckets[at : at + 2] for at in range(0, len(self._buckets), 2)]
-        if len(pairs[-1]) == 2:
-            self._in_last += self._width
-        self._width *= 2
-        self._buckets = [_ends([point for bucket in pair for point in bucket]) for pair in pairs]
-        self._held = sum(len(bucket) for bucket in self._buckets)
+    def _rebuild(self, kept: list[list[Point]], *, pair: bool = False) -> None:
+        """Buckets anew from what they kept; `pair` puts every two of them into one."""
+        counts = [bucket.count for bucket in self._buckets]
+        wide = 2 if pair else 1
+        self._buckets = []
+        for at in range(0, len(kept), wide):
+            bucket = _Bucket()
+            for points in kept[at : at + wide]:
+                for point in points:
+                    bucket.add(point)
+            bucket.count = sum(counts[at : at + wide])
+            self._buckets.append(bucket)
+        self._held = sum(bucket.size for bucket in self._buckets)
 
     def _drop(self, step: int) -> None:
-        kept = [[point for point in bucket if point[0] < step] for bucket in self._buckets]
-        self._buckets = [bucket for bucket in kept if bucket]
-        self._held = sum(len(bucket) for bucket in self._buckets)
-        self._in_last = self._width  # the next point begins a bucket
+        """Forget this step and those after it."""
+        kept = [[point for point in bucket.points() if point[0] < step] for bucket in self._buckets]
+        while kept and not kept[-1]:
+            kept.pop()
+        self._rebuild(kept)
         if self._first is not None and self._first[0] >= step:
             self._first = None
-        self._last = self._buckets[-1][-1] if self._buckets else self._first
-
-
-def _ends(points: list[Point]) -> list[Point]:
-    """Of these points the lowest, the highest and the first gap, in order."""
-    solid = [(value, step) for step, value in points if value is not None]
-    if len(points) <= 2 and len(solid) != 0:
-        return points
-    kept = {(step, value) for value, step in (min(solid), max(solid))} if solid else set()
-    gap = next((point for point in points if point[1] is None), None)
-    return sorted(kept | {gap} if gap is not None else kept, key=lambda point: point[0])
+        self._last = kept[-1][-1] if kept else self._first
 
 
 class Smoothing:
