@@ -22,12 +22,14 @@ QUICK = Timing(tick=0.05, leave=1.0, saving=5.0, kill=0.5, linger=0.5, disk=1.0,
 
 
 def popen(argv: list[str], **rest: Any) -> subprocess.Popen[Any]:
-    """Starts the fake in the place of an engine verb, and the hurried supervisor in the place of the real one."""
+    """Starts the fake in the place of an engine verb, the hurried supervisor in that of the real one, and no poller."""
     if argv[1:3] == ["-m", "zeroboard.engine"]:
         argv = [argv[0], str(ENGINE), *argv[3:]]
     elif argv[1:3] == ["-m", "zeroboard.runs"]:
         argv = [argv[0], "-m", "tests.fakes.supervise", *argv[4:]]
         rest["cwd"] = ROOT
+    elif argv[1:3] == ["-m", "zeroboard.monitor"]:
+        argv = ["true"]  # a machine that nobody watches
     return subprocess.Popen(argv, **rest)
 
 

@@ -60,6 +60,8 @@ class Timing:
     """That nothing can be written before the run is given up."""
     settle: float = 3600.0
     """That the last word is tried to be written."""
+    sample: float = 5.0
+    """Between two readings of the machine."""
 
 
 @dataclass(slots=True, kw_only=True)

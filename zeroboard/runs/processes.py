@@ -46,21 +46,25 @@ def alive(mark: ProcessMark | None) -> bool:
         return False
 
 
+def carries(pid: int, run_id: str) -> bool:
+    """Whether a process carries the run's mark; one that ended, or that is another user's, does not."""
+    try:
+        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except (OSError, ProcessLookupError):
+        return False
+    return f"{MARK}={run_id}".encode() in variables
+
+
 def marked(run_id: str, *, since: float = 0.0) -> tuple[ProcessMark, ...]:
     """Every living process that carries the run's mark and was started after `since` (epoch seconds), oldest first.
 
     torch gives every worker a process group of its own, so the mark is the one thing that finds them all.
     """
-    wanted = f"{MARK}={run_id}".encode()
     found = []
     for folder in Path("/proc").iterdir():
         if not folder.name.isdecimal() or int(folder.name) == os.getpid():
             continue
-        try:
-            variables = (folder / "environ").read_bytes().split(b"\0")
-        except (OSError, ProcessLookupError):  # ended meanwhile, or another user's
-            continue
-        if wanted not in variables:
+        if not carries(int(folder.name), run_id):
             continue
         mark = mark_of(int(folder.name))
         if mark is not None and mark.started >= since - TOLERANCE and alive(mark):

@@ -32,6 +32,7 @@ from zeroboard.runs.context import Context, Failed
 from zeroboard.runs.failure import oom_kills
 from zeroboard.runs.follow import Follower
 from zeroboard.runs.processes import alive, kill_marked, mark_of, marked, send
+from zeroboard.runs.sampling import Sampler
 
 log = logging.getLogger(__name__)
 
@@ -101,6 +102,7 @@ class Watch:
     def __init__(self, context: Context) -> None:
         self.context = context
         self.follower = Follower(context.run.events)
+        self.sampler = Sampler(context)
         self.training = False
         self.end: EndEvent | None = None
         self.errors: list[ErrorEvent] = []
@@ -155,6 +157,7 @@ class Watch:
             self._stop_ladder(launcher)
             context.life.flush()
             context.check_disk()
+            self.sampler.look()
             time.sleep(context.timing.tick)
         context.life.note(exit_code=launcher.exit_code)
         self.sweep(launcher)
