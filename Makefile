@@ -20,6 +20,9 @@ VENV := .venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check --quiet
 
+# All tests run in two processes, a file at a time; ARGS alone says how some of them run.
+TOGETHER := -n 2 --dist loadfile
+
 # An empty file for each step of the set-up that is done. It is written last, so a step that was broken off is done again.
 DONE := $(VENV)/done
 
@@ -51,7 +54,7 @@ demo: $(DONE)/install $(DONE)/model
 	@$(PY) -m zeroboard train demo $(ARGS)
 
 test: $(DONE)/dev $(DONE)/model
-	@$(PY) -m pytest $(ARGS)
+	@$(PY) -m pytest $(if $(ARGS),$(ARGS),$(TOGETHER))
 
 check: lint types fence test
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from zeroboard.catalogue import MODELS
 from zeroboard.paths import Paths
@@ -68,10 +70,17 @@ def tiny_data_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def bundled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[float | None]]:
+def bundled(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> tuple[Path, list[float | None]]:
     """The bundled model as `prepare_model` makes it, and the progress that was told; converted once for all tests."""
     if find_spec(MODELS[0].module) is None:
         pytest.skip(f"the package {MODELS[0].package} is not installed")
-    told: list[float | None] = []
-    paths = Paths(tmp_path_factory.mktemp("bundled"))
-    return prepare_model(paths, MODELS[0].name, on_progress=lambda said: told.append(said.done)), told
+    # one for all processes of the test run: converting takes half a minute
+    base = tmp_path_factory.getbasetemp()
+    folder = (base if worker_id == "master" else base.parent) / "bundled-model"
+    said = folder / "progress.json"
+    with FileLock(f"{folder}.lock"):
+        if not said.is_file():
+            told: list[float | None] = []
+            prepare_model(Paths(folder), MODELS[0].name, on_progress=lambda at: told.append(at.done))
+            said.write_text(json.dumps(told))
+    return Paths(folder).models / MODELS[0].name, json.loads(said.read_text())
