@@ -60,13 +60,19 @@ class Shared:
         self.paths = paths
         self.login = login
         """Whether one has to log in, and so can log out."""
-        self.host: Fresh[HostFacts] = Fresh(lambda: hosts.facts(paths), 4.0)
+        self.host: Fresh[HostFacts] = Fresh(self._host, 1.0)
+        self._measured: Fresh[HostFacts] = Fresh(lambda: hosts.measure(paths), 4.0)
         self.runs: Fresh[tuple[RunState, ...]] = Fresh(self._list, 1.5)
         self.chats = Chats(paths.logs / "chat.log")
         self._readers: dict[str, _Kept] = {}
         self._verdicts: dict[tuple[str, float], Verdict | None] = {}
         self._lock = threading.Lock()
         self._adopt_from = 0.0
+
+    def _host(self) -> HostFacts:
+        """What the poller tells, which looking keeps alive; until it does, and where it cannot, what is measured."""
+        hosts.ensure(self.paths)
+        return hosts.watched(self.paths) or self._measured.get()
 
     def _list(self) -> tuple[RunState, ...]:
         """All runs; one whose supervisor died is taken up by a new one, whoever looks."""
