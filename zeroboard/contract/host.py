@@ -108,5 +108,14 @@ class HostFacts(Record):
     """Versions of the packages that the engine needs; an absent one is absent here."""
     visible: tuple[str, ...] | None = None
     """UUIDs of the GPUs and slices that this process's own CUDA_VISIBLE_DEVICES leaves, in its order; None: not set."""
+    visible_guessed: bool = False
+    """It gives indices, the cards are of several kinds, and nothing says in which order CUDA counts them."""
     held: dict[str, str] = {}
     """Device ("cpu" or a GPU's UUID) → id of the run that holds its lock."""
+
+    @property
+    def memory_free(self) -> int:
+        """Bytes that may still be used: what the machine has left, or the control group where that is less."""
+        if self.memory_limit is None:
+            return self.memory_available
+        return min(self.memory_available, max(self.memory_limit - (self.memory_in_group or 0), 0))

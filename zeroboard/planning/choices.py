@@ -11,6 +11,7 @@ from zeroboard.contract.plan import Backend, Decision, Device, Dtype, ModelFacts
 from zeroboard.contract.problems import Scalar
 from zeroboard.contract.spec import RunSpec
 from zeroboard.planning.steps import warmup_steps
+from zeroboard.planning.visible import hidden, is_slice, visible_gpus
 
 CPU_RANKS = 2
 """Ranks on the CPU: as few as show sharding, as many as a small machine bears."""
@@ -38,13 +39,14 @@ class Devices:
 
 
 def usable_gpus(host: HostFacts) -> tuple[GpuFacts, ...]:
-    """The GPUs that can be named and answer."""
-    return tuple(gpu for gpu in host.gpus if gpu.uuid and gpu.state != "lost")
+    """The devices that a run may use together: whole GPUs, or one slice of a GPU where there is none."""
+    devices = visible_gpus(host)
+    return tuple(gpu for gpu in devices if not is_slice(gpu)) or devices[:1]
 
 
 def choose_devices(spec: RunSpec, host: HostFacts) -> Devices:
     """The GPUs that are asked, or every free one; without any, processes on the CPU."""
-    gpus = usable_gpus(host)
+    gpus = visible_gpus(host)
     return _on_gpus(spec, host, gpus) if gpus else _on_cpu(spec, host)
 
 
@@ -53,7 +55,8 @@ def _on_cpu(spec: RunSpec, host: HostFacts) -> Devices:
     most = max(host.cpu_count, 1)
     ranks = min(asked or CPU_RANKS, most)
     threads = max(most // ranks, 1)
-    decisions = [_decide("devices", "cpu", "decision.device.cpu", cores=host.cpu_count)]
+    says = "decision.device.hidden" if hidden(host) else "decision.device.cpu"
+    decisions = [_decide("devices", "cpu", says, cores=host.cpu_count)]
     if asked is None:
         decisions.append(_decide("devices.count", ranks, "decision.ranks.cpu", ranks=ranks))
     decisions.append(_decide("threads", threads, "decision.threads", threads=threads, cores=most, ranks=ranks))
@@ -63,7 +66,7 @@ def _on_cpu(spec: RunSpec, host: HostFacts) -> Devices:
 def _on_gpus(spec: RunSpec, host: HostFacts, gpus: tuple[GpuFacts, ...]) -> Devices:
     asked = spec.devices.count
     by_uuid = {gpu.uuid: gpu for gpu in gpus}
-    decisions: list[Decision] = []
+    decisions = _visibility(host, len(gpus))
     if spec.devices.gpus:
         pool = tuple(by_uuid[uuid] for uuid in dict.fromkeys(spec.devices.gpus) if uuid in by_uuid)
         chosen = pool[:asked] or pool or gpus[:1]
@@ -72,19 +75,32 @@ def _on_gpus(spec: RunSpec, host: HostFacts, gpus: tuple[GpuFacts, ...]) -> Devi
                 _decide("devices.gpus", _uuids(chosen), "decision.gpus.first", ranks=asked, given=len(pool))
             )
     else:
-        free = tuple(gpu for gpu in gpus if gpu.uuid not in host.held)
+        usable = tuple(gpu for gpu in gpus if not is_slice(gpu)) or gpus
+        free = tuple(gpu for gpu in usable if gpu.uuid not in host.held)
         # where not enough are free the busy ones are planned with, and a problem says who holds them
-        enough = free if free and len(free) >= (asked or 1) else gpus
+        enough = free if free and len(free) >= (asked or 1) else usable
         chosen = enough[:asked]
         says = "decision.gpus.all" if asked is None else "decision.gpus.count"
         params: dict[str, Scalar] = {"ranks": len(chosen), "found": len(gpus), "free": len(free)}
         decisions.append(_decide("devices.gpus", _uuids(chosen), says, **params))
+    if len(chosen) > 1 and any(is_slice(gpu) for gpu in chosen):
+        chosen = chosen[:1]
+        decisions.append(_decide("devices.gpus", _uuids(chosen), "decision.gpus.slice"))
     ranks = len(chosen)
     threads = max(host.cpu_count // ranks, 1)
     decisions.append(
         _decide("threads", threads, "decision.threads", threads=threads, cores=host.cpu_count, ranks=ranks)
     )
     return Devices(device="cuda", backend="nccl", ranks=ranks, gpus=chosen, threads=threads, decisions=tuple(decisions))
+
+
+def _visibility(host: HostFacts, seen: int) -> list[Decision]:
+    """Said where this process may not see every GPU that is there."""
+    away = hidden(host)
+    found = [_decide("devices.gpus", seen, "decision.gpus.visible", seen=seen, found=seen + away)] if away else []
+    if host.visible_guessed:
+        found.append(_decide("devices.gpus", seen, "decision.gpus.order"))
+    return found
 
 
 def choose_dtype(spec: RunSpec, devices: Devices) -> tuple[Dtype, tuple[Decision, ...]]:

@@ -16,6 +16,7 @@ from zeroboard.contract.problems import Problem, Scalar, Severity
 from zeroboard.contract.reports import DataReport
 from zeroboard.contract.spec import RunSpec
 from zeroboard.planning.choices import BF16_CAPABILITY, Devices, lowest_capability, usable_gpus
+from zeroboard.planning.visible import visible_gpus
 from zeroboard.zero.promise import targeted
 
 SHM_LEAST = 1 << 30
@@ -114,19 +115,21 @@ def precision(facts: Facts) -> list[Problem]:
 def gpus_available(facts: Facts) -> list[Problem]:
     """GPUs, or ranks, that were asked for and are not there."""
     asked, code = facts.spec.devices, "gpu-unavailable"
-    usable = {gpu.uuid for gpu in usable_gpus(facts.host)}
-    known = {gpu.uuid for gpu in facts.host.gpus}
+    usable = {gpu.uuid for gpu in visible_gpus(facts.host)}
+    there = {gpu.uuid for gpu in visible_gpus(facts.host.model_copy(update={"visible": None}))}
+    known = {gpu.uuid for gpu in facts.host.gpus if gpu.state == "lost"}
     found: list[Problem] = []
     for uuid in dict.fromkeys(asked.gpus):
         if uuid not in usable:
-            variant = "lost" if uuid in known else "unknown" if usable else "none"
+            away = "lost" if uuid in known else "hidden" if uuid in there else "unknown"
+            variant = away if usable or away != "unknown" else "none"
             found.append(_problem(code, "devices.gpus", variant, {"uuid": uuid[:60], "found": len(usable)}))
     if asked.count is None or found:
         return found
     if facts.devices.device == "cpu":
         most, variant = max(facts.host.cpu_count, 1), "cpu"
     else:
-        most, variant = len(set(asked.gpus) & usable) if asked.gpus else len(usable), "count"
+        most, variant = len(set(asked.gpus) & usable) if asked.gpus else len(usable_gpus(facts.host)), "count"
     if asked.count > most:
         params = {"asked": asked.count, "found": most}
         found.append(_problem(code, "devices.count", variant, params, mend={"devices.count": most}))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from zeroboard.contract.host import GpuFacts
+from zeroboard.contract.host import GpuFacts, HostFacts
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
 ORDER = "CUDA_DEVICE_ORDER"
@@ -42,9 +42,37 @@ def visible(gpus: Sequence[GpuFacts], environment: Mapping[str, str]) -> tuple[s
     return tuple(found)
 
 
+def visible_gpus(host: HostFacts) -> tuple[GpuFacts, ...]:
+    """The devices that a run may be given: GPUs that can be named and answer, in NVML's order.
+
+    Of a GPU in MIG mode that are its slices, each as a GPU of its own UUID, name and memory. Where `host.visible` says
+    what this process may see, it is that, in its order.
+    """
+    found = {device.uuid: device for gpu in host.gpus if gpu.state != "lost" for device in _devices(gpu)}
+    return tuple(found.values() if host.visible is None else (found[u] for u in host.visible if u in found))
+
+
+def hidden(host: HostFacts) -> int:
+    """How many devices there are that this process may not see."""
+    return len(visible_gpus(host.model_copy(update={"visible": None}))) - len(visible_gpus(host))
+
+
+def is_slice(device: GpuFacts) -> bool:
+    """Whether a device is a slice of a GPU: CUDA gives a process one of these at most."""
+    return (device.uuid or "").startswith("MIG-")
+
+
+def _devices(gpu: GpuFacts) -> list[GpuFacts]:
+    if not gpu.slices:
+        return [gpu] if gpu.uuid else []
+    names = ("uuid", "name", "memory_total", "memory_used")
+    parts = [part for part in gpu.slices if part.uuid]
+    return [gpu.model_copy(update={"slices": None, **{n: getattr(part, n) for n in names}}) for part in parts]
+
+
 def guessed(gpus: Sequence[GpuFacts], environment: Mapping[str, str]) -> bool:
     """Whether indices were given for cards of several kinds without saying that they count in PCI bus order."""
-    by_index = _kind(environment.get(VARIABLE, "-").split(",")[0].strip()) == "index"
+    by_index = _INDEX.match(environment.get(VARIABLE, "").strip()) is not None
     kinds = {gpu.name for gpu in gpus}
     return by_index and len(kinds) > 1 and environment.get(ORDER) != "PCI_BUS_ID"
 

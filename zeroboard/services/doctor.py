@@ -9,9 +9,11 @@ from pathlib import Path
 
 from zeroboard.catalogue import MODELS
 from zeroboard.contract.host import HostFacts
+from zeroboard.contract.problems import Scalar
 from zeroboard.contract.reports import DoctorCheck, DoctorReport, overall
 from zeroboard.monitor.host import ninja
 from zeroboard.paths import Paths
+from zeroboard.planning.visible import hidden, visible_gpus
 from zeroboard.services import host as hosts
 
 NEEDED = ("torch", "transformers", "peft", "accelerate", "safetensors")
@@ -64,6 +66,10 @@ def _gpus(host: HostFacts) -> DoctorCheck:
     sick = [str(gpu.index) for gpu in host.gpus if gpu.state == "lost"]
     if sick:
         return DoctorCheck(name="gpus", verdict="warn", says="doctor.gpus.lost", params={"gpus": ", ".join(sick)})
+    away = hidden(host)
+    if away:
+        params: dict[str, Scalar] = {"seen": len(visible_gpus(host)), "found": len(visible_gpus(host)) + away}
+        return DoctorCheck(name="gpus", verdict="warn", says="doctor.gpus.hidden", params=params)
     names = ", ".join(gpu.name or "?" for gpu in host.gpus)
     return DoctorCheck(
         name="gpus", verdict="pass", says="doctor.gpus.ok", params={"count": len(host.gpus), "names": names}
@@ -113,12 +119,12 @@ def _compiler(host: HostFacts) -> DoctorCheck:
 
 
 def _memory(host: HostFacts) -> DoctorCheck:
-    low = host.memory_available < MEMORY
+    low = host.memory_free < MEMORY
     return DoctorCheck(
         name="memory",
         verdict="warn" if low else "pass",
         says="doctor.memory.low" if low else "doctor.memory.ok",
-        params={"available": _gib(host.memory_available), "total": _gib(host.memory_total)},
+        params={"available": _gib(host.memory_free), "total": _gib(host.memory_limit or host.memory_total)},
     )
 
 

@@ -16,7 +16,7 @@ from zeroboard.contract import poller
 from zeroboard.contract.host import HostFacts
 from zeroboard.monitor.host import host_facts, slow_facts
 from zeroboard.paths import Paths
-from zeroboard.planning.visible import visible
+from zeroboard.planning.visible import guessed, visible
 from zeroboard.runs.launcher import Popen
 from zeroboard.runs.locks import holders
 
@@ -46,8 +46,8 @@ def ensure(paths: Paths, *, popen: Popen = subprocess.Popen) -> bool:
 
 
 def _whole(paths: Paths, told: HostFacts, slow: Mapping[str, Any]) -> HostFacts:
-    left = visible(told.gpus, os.environ)
-    return told.model_copy(update={**slow, "held": holders(paths), "visible": left})
+    seen = {"visible": visible(told.gpus, os.environ), "visible_guessed": guessed(told.gpus, os.environ)}
+    return told.model_copy(update={**slow, **seen, "held": holders(paths)})
 
 
 @lru_cache(maxsize=1)

@@ -13,6 +13,7 @@ from markupsafe import Markup
 from zeroboard.contract.host import HostFacts
 from zeroboard.contract.spec import RunSpec
 from zeroboard.messages import Language, say
+from zeroboard.planning.visible import hidden, visible_gpus
 from zeroboard.services import prepare
 from zeroboard.ui import form
 from zeroboard.ui.controls import STAGE, choice_label, control, offered
@@ -116,7 +117,7 @@ def build(spec: RunSpec, choices: prepare.Choices, host: HostFacts, lang: Langua
 
 def _plain(widget: Widget, host: HostFacts) -> bool:
     """Whether a widget stands in the open: the picker of GPUs does where there are GPUs to pick."""
-    return not widget.advanced if widget.key != "devices.gpus" else bool(host.gpus)
+    return not widget.advanced if widget.key != "devices.gpus" else bool(visible_gpus(host))
 
 
 def _grid(
@@ -142,8 +143,8 @@ def _controls(
     for widget in mine:
         words = None
         if widget.key == COUNT:
-            words = "ui.form.gpus.count" if host.gpus else "ui.form.processes"
-        elif widget.key == "devices.gpus" and not host.gpus:
+            words = "ui.form.gpus.count" if visible_gpus(host) else "ui.form.processes"
+        elif widget.key == "devices.gpus" and not visible_gpus(host):
             words = "ui.form.gpus.none"
         made[widget.key] = control(
             widget, filled[widget.key], lang, choices=_choices(widget, filled, choices, host, lang), words=words
@@ -178,9 +179,8 @@ def _choices(
 def gpu_choices(host: HostFacts, picked: Sequence[str], lang: Language) -> list[tuple[str, str]]:
     """The GPUs with free memory and who holds them; one that was picked and is not here stays in sight."""
     found = []
-    for gpu in host.gpus:
-        if gpu.uuid is None:
-            continue
+    lost = [gpu for gpu in host.gpus if gpu.uuid is not None and gpu.state == "lost"]
+    for gpu in sorted((*visible_gpus(host), *lost), key=lambda gpu: gpu.index):
         free = None
         if gpu.memory_total is not None and gpu.memory_used is not None:
             free = gpu.memory_total - gpu.memory_used
@@ -203,12 +203,13 @@ def gpu_choices(host: HostFacts, picked: Sequence[str], lang: Language) -> list[
 
 def devices(host: HostFacts, lang: Language) -> Markup:
     """The number of devices, as counted and not to be changed; and what there is instead where there are none."""
-    if host.gpus:
-        count = say("ui.devices.count.one" if len(host.gpus) == 1 else "ui.devices.count.value", lang, n=len(host.gpus))
-        hint = say("ui.devices.count.hint", lang)
+    seen, away = len(visible_gpus(host)), hidden(host)
+    if seen:
+        count = say("ui.devices.count.one" if seen == 1 else "ui.devices.count.value", lang, n=seen)
+        hint = say("ui.devices.count.visible" if away else "ui.devices.count.hint", lang, found=seen + away)
     else:
         count = say("ui.devices.count.cpu", lang, ranks=min(2, host.cpu_count))
-        hint = say("ui.devices.count.cpu.hint", lang)
+        hint = say("ui.devices.count.none" if away else "ui.devices.count.cpu.hint", lang, found=away)
         if host.nvml is not None and host.nvml != NO_DRIVER:
             hint = say(host.nvml, lang) + " " + say(f"{host.nvml}.remedy", lang)
     return tag(
