@@ -46,6 +46,7 @@ def test_the_public_options_are_these() -> None:
         "zero.gather_on_save",
         "devices.count",
         "devices.gpus",
+        "devices.price_per_hour",
     ]
 
 

@@ -8,17 +8,21 @@ from pathlib import Path
 import pytest
 
 from tests.fakes import make_run
+from tests.ui.scripted import myself
 from zeroboard.contract.events import ErrorEvent, EvalEvent, FindingEvent, MemoryEvent, StepEvent, TrainEvent
 from zeroboard.contract.findings import Finding
-from zeroboard.contract.readings import Reading
+from zeroboard.contract.plan import TokenFacts
+from zeroboard.contract.readings import GpuReading, Reading
 from zeroboard.contract.state import RunState
 from zeroboard.files import append_line, to_json, write_atomic
 from zeroboard.paths import Paths, RunPaths
+from zeroboard.planning.specs import read_spec, spec_yaml
 from zeroboard.runs.follow import each_step
 from zeroboard.runs.locks import run_lock
-from zeroboard.runs.registry import read_state
+from zeroboard.runs.pace import Ahead
+from zeroboard.runs.registry import read_plan, read_state
 from zeroboard.runs.series import MOST
-from zeroboard.runs.snapshot import SnapshotReader
+from zeroboard.runs.snapshot import SnapshotReader, ahead
 
 
 def step(number: int, seconds: float = 2.0) -> StepEvent:
@@ -141,3 +145,72 @@ def test_the_epoch_and_the_time_that_has_gone_by(tmp_path: Path) -> None:
     assert reader.read().epoch == 0.1 and reader.read().elapsed == pytest.approx(160.0)
     put(run, read_state(run), state="finished", ended=began + 200.0)
     assert reader.read().elapsed == pytest.approx(200.0) and reader.read().eta_s is None
+
+
+def test_the_time_left_counts_what_is_planned_beside_the_steps(tmp_path: Path) -> None:
+    run = make_run(Paths(tmp_path))
+    put(run, read_state(run), state="running", steps=100, supervisor=myself())
+    reader = SnapshotReader(run)
+    assert reader.read().eta_s is None
+    for number in range(1, 26):
+        append_line(run.events, step(number).model_dump_json())
+    assert reader.read().eta_s == pytest.approx(75 * 2.0)
+    held = EvalEvent(seq=2, time=2.0, rank=0, step=25, epoch=0.5, loss=1.5, rows=3, seconds=7.0)
+    append_line(run.events, held.model_dump_json())
+    assert reader.read().eta_s == pytest.approx(75 * 2.0 + 3 * 7.0)
+    put(run, read_state(run), state="running", steps=None, supervisor=myself())
+    assert reader.read().eta_s is None
+
+
+def test_a_plan_tells_how_often_it_evaluates_and_saves(tmp_path: Path) -> None:
+    run = make_run(Paths(tmp_path))
+    plan, spec = read_plan(run), read_spec(run.spec)[0]
+    assert ahead(40, plan, None) == ahead(40, None, spec) == Ahead(steps=40)
+    assert plan.tokens is None and ahead(40, plan, spec) == Ahead(steps=40, samples_a_step=4)
+    tokens = TokenFacts(
+        key="abc", rows=9, evaluation=3, tokens=80, learned=30, longest=10, truncated=0, end_token_lost=0,
+        without_trainable=0, template="model",
+    )  # fmt: skip
+    known = plan.model_copy(update={"tokens": tokens})
+    assert ahead(40, known, spec) == Ahead(steps=40, samples_a_step=4, evaluation_rows=3, evaluate_every=3)
+    train = spec.train.model_copy(update={"evaluate_every": 7, "save_every": 5})
+    asked = ahead(40, known, spec.model_copy(update={"train": train}))
+    assert (asked.evaluate_every, asked.save_every) == (7, 5)
+
+
+def test_costs_are_told_where_a_price_was_and_the_run_holds_gpus(tmp_path: Path) -> None:
+    run = make_run(Paths(tmp_path))
+    assert (SnapshotReader(run).read().cost, SnapshotReader(run).read().cost_expected) == (None, None)
+    spec = read_spec(run.spec)[0]
+    priced = spec.model_copy(update={"devices": spec.devices.model_copy(update={"price_per_hour": 1.5})})
+    write_atomic(run.spec, spec_yaml(priced))
+    now = time.time()
+    put(run, read_state(run), state="running", steps=100, started=now - 3600, changed=now, supervisor=myself())
+    append_line(run.events, step(10, 20.0).model_dump_json())
+    assert SnapshotReader(run).read().cost is None  # it trains on the CPU
+    plan = read_plan(run)
+    assert plan.resolved is not None
+    on_gpus = plan.model_copy(update={"resolved": plan.resolved.model_copy(update={"device": "cuda"})})
+    write_atomic(run.plan, on_gpus.model_dump_json())
+    shown = SnapshotReader(run).read()
+    assert shown.cost == pytest.approx(2 * 1.5, rel=1e-3)
+    assert shown.cost_expected == pytest.approx(2 * 1.5 * 1.5, rel=1e-3)
+    put(run, read_state(run), state="finished", ended=now - 1800)
+    ended = SnapshotReader(run).read()
+    assert ended.cost == ended.cost_expected == pytest.approx(1.5, rel=1e-3)
+
+
+def test_the_utilisation_needs_the_name_of_the_cards(tmp_path: Path) -> None:
+    run = make_run(Paths(tmp_path))
+    plan = read_plan(run)
+    assert plan.resolved is not None
+    on_gpus = plan.model_copy(update={"resolved": plan.resolved.model_copy(update={"device": "cuda", "dtype": "bf16"})})
+    write_atomic(run.plan, on_gpus.model_dump_json())
+    train = TrainEvent(seq=1, time=1.0, rank=0, steps=9, epochs=1.0, rows=9, trainable_parameters=10, parameters=10)
+    append_line(run.events, train.model_dump_json())
+    append_line(run.events, step(1).model_copy(update={"tokens_per_s": 1e9}).model_dump_json())
+    reader = SnapshotReader(run)
+    assert reader.read().series.mfu == ()
+    gpus = tuple(GpuReading(uuid=f"GPU-{n}", index=n, name="NVIDIA H200") for n in range(2))
+    append_line(run.readings, Reading(time=1.0, gpus=gpus).model_dump_json())
+    assert reader.read().series.mfu == ((1, pytest.approx(60e9 / (2 * 989.4e12))),)

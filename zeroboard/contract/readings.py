@@ -20,6 +20,7 @@ class GpuReading(Record):
 
     uuid: str
     index: int
+    name: str | None = None
     memory_used: int | None = None
     """Bytes."""
     memory_total: int | None = None

@@ -121,6 +121,8 @@ class DeviceSpec(Part):
     """How many ranks; empty: every free GPU, or two processes on the CPU."""
     gpus: tuple[str, ...] = option((), advanced=True)
     """UUIDs of the GPUs to use; empty: the first `count`."""
+    price_per_hour: float | None = option(None, ge=0.0, le=1e6, advanced=True)
+    """What one GPU costs for an hour, in whatever currency; empty: no costs are told."""
 
 
 class RunSpec(Part):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import deque
+from dataclasses import dataclass
 
 from zeroboard.contract.events import EvalEvent, SaveEvent, StepEvent
 
@@ -17,6 +18,26 @@ RECURS = 3
 """... unless there are so many of them: then they belong to the pace."""
 HELD = 16
 """How many of the last evaluations and saves speak for those to come."""
+
+
+EVALUATED = 0.4
+"""Evaluating a sample takes so much of the time of training on it (forward, of forward and backward): an evaluation
+that was never seen is expected to take that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ahead:
+    """What is planned, as far as it takes time beside the steps."""
+
+    steps: int
+    """Of the whole run."""
+    save_every: int | None = None
+    """Steps between two checkpoints; None: none, or not known."""
+    evaluate_every: int | None = None
+    """Steps between two evaluations; None: not known."""
+    evaluation_rows: int = 0
+    """Samples of each."""
+    samples_a_step: int = 1
 
 
 class Pace:
@@ -48,6 +69,8 @@ class Pace:
         self._steps.append((count, seconds))
         self._seen += 1
         self._last, self._waits = event, 0.0
+        self._evaluations.at(event.step)
+        self._saves.at(event.step)
 
     def evaluated(self, event: EvalEvent) -> None:
         self._evaluations.add(event.step, event.seconds)
@@ -63,15 +86,15 @@ class Pace:
             self._waits += seconds
             self._saving = None
 
-    def left(self, steps: int, *, save_every: int | None = None) -> float | None:
-        """Seconds from the latest step, evaluation or save to the end of the last step; None before the first step.
-
-        `steps`: of the whole run; `save_every`: steps between two checkpoints, where the plan tells.
-        """
+    def left(self, ahead: Ahead) -> float | None:
+        """Seconds from the latest step, evaluation or save to the end of all steps; None before the first step."""
         if self._last is None:
             return None
-        ahead = max(0, steps - self._last.step) * self._seconds_a_step()
-        return ahead + self._evaluations.ahead(steps) + self._saves.ahead(steps, save_every)
+        step, pace = self._last.step, self._seconds_a_step()
+        guess = EVALUATED * pace * ahead.evaluation_rows / ahead.samples_a_step
+        waits = self._evaluations.ahead(step, ahead.steps, ahead.evaluate_every, guess)
+        waits += self._saves.ahead(step, ahead.steps, ahead.save_every, 0.0)
+        return max(0, ahead.steps - step) * pace + waits
 
     def _seconds_a_step(self) -> float:
         """The mean over the window, without the warm-up and without what happened once or twice."""
@@ -99,22 +122,29 @@ class _Recurring:
     """Something that is done every so many steps."""
 
     def __init__(self) -> None:
-        self._took: deque[tuple[int, float]] = deque(maxlen=HELD)
+        self._seconds: deque[float] = deque(maxlen=HELD)
+        self._apart: deque[int] = deque(maxlen=HELD)
+        self._done = 0
+        """The step of the last one."""
 
     def add(self, step: int, seconds: float) -> None:
-        while self._took and self._took[-1][0] >= step:  # an earlier attempt
-            self._took.pop()
-        self._took.append((step, seconds))
+        if step > self._done:
+            self._apart.append(step - self._done)
+            self._done = step
+        self._seconds.append(seconds)
 
-    def ahead(self, steps: int, every: int | None = None) -> float:
-        """Seconds of those that are still to come by step `steps`; none is expected where none was seen."""
-        if not self._took:
-            return 0.0
-        last = self._took[-1][0]
+    def at(self, step: int) -> None:
+        """A step was made; where it lies before the last one, it is of another attempt, which does that one again."""
+        self._done = min(self._done, step)
+
+    def ahead(self, step: int, steps: int, every: int | None, guess: float) -> float:
+        """Seconds of those that come until step `steps`, seen from `step`; `guess`: of one, where none was seen yet.
+
+        `every`: steps between two; None: as it was so far, and none where none was seen.
+        """
+        every = every or (round(statistics.median(self._apart)) if self._apart else None)
         if every is None:
-            gaps = [later[0] - sooner[0] for sooner, later in zip(self._took, list(self._took)[1:], strict=False)]
-            every = round(statistics.median(gaps)) if gaps else last
-        if every < 1:
             return 0.0
-        typical = statistics.fmean(seconds for _, seconds in self._took)
-        return max(0, steps // every - last // every) * typical
+        typical = statistics.fmean(self._seconds) if self._seconds else guess
+        before = max(self._done, step - 1)  # the one that is due at this very step comes, unless it was told just now
+        return max(0, steps // every - before // every) * typical

@@ -5,6 +5,7 @@ Each look reads only what is new, and what is kept does not grow with the run. N
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,12 +26,16 @@ from zeroboard.contract.findings import Finding
 from zeroboard.contract.plan import Plan
 from zeroboard.contract.readings import Reading
 from zeroboard.contract.reports import Proof, VerifyReport
+from zeroboard.contract.spec import RunSpec
 from zeroboard.contract.state import ENDED, RunState
 from zeroboard.errors import NotFound
 from zeroboard.paths import RunPaths
+from zeroboard.planning.specs import read_spec
 from zeroboard.runs.follow import Follower
 from zeroboard.runs.gathered import Gathered
 from zeroboard.runs.history import History
+from zeroboard.runs.mfu import mfu_of_token
+from zeroboard.runs.pace import Ahead
 from zeroboard.runs.registry import read_plan, read_state, seen
 from zeroboard.runs.series import Series
 
@@ -71,6 +76,8 @@ class Snapshot:
     report: VerifyReport | None
     eta_s: float | None
     """Seconds of training, its evaluations and saves included, that were left at the last of them; see `runs.pace`."""
+    price_per_hour: float | None
+    """Of all GPUs of the run together, in whatever currency it was told; None: it was not, or the run uses no GPU."""
     skipped: int
     """Lines of the events that could not be understood."""
 
@@ -92,6 +99,20 @@ class Snapshot:
             return None
         return max(0.0, (self.state.ended or self.heard) - self.state.started)
 
+    @property
+    def cost(self) -> float | None:
+        """Of all GPUs from the start of the run to its end, or to the latest word; None where no price was told."""
+        if self.price_per_hour is None or self.elapsed is None:
+            return None
+        return self.price_per_hour * self.elapsed / 3600
+
+    @property
+    def cost_expected(self) -> float | None:
+        """Of the whole run, as far as its training; None where the time that is left is not known."""
+        if self.cost is None or self.price_per_hour is None or self.state.state in ENDED:
+            return self.cost
+        return self.cost + self.price_per_hour * self.eta_s / 3600 if self.eta_s is not None else None
+
 
 class SnapshotReader:
     """Reads a run again and again. Not for several threads at once."""
@@ -103,6 +124,7 @@ class SnapshotReader:
         self._stamps: dict[Path, tuple[int, int, int] | None] = {}
         self._state: RunState | None = None
         self._plan: Plan | None = None
+        self._spec: RunSpec | None = None
         self._report: VerifyReport | None = None
         self._events = Gathered()
         self._last: Snapshot | None = None
@@ -117,7 +139,7 @@ class SnapshotReader:
             self._state = read_state(self.run)
             changed = True
         if self._plan is None and self._changed(self.run.plan):
-            self._plan = _plan(self.run)
+            self._plan, self._spec = _plan(self.run), _spec(self.run)
             changed = True
         if self._changed(self.run.verify_report):
             self._report = read_report(self.run.verify_report)
@@ -157,7 +179,7 @@ class SnapshotReader:
             train=found.train,
             last=found.last,
             evaluation=found.evaluation,
-            series=found.curves.series(None),
+            series=found.curves.series(self._mfu(history)),
             peaks=dict(sorted(found.peaks.items())),
             history=history,
             beats=beats,
@@ -167,15 +189,27 @@ class SnapshotReader:
             errors=tuple(sorted(found.errors, key=lambda e: e.time)),
             report=self._report,
             eta_s=self._eta(state),
+            price_per_hour=self._price(),
             skipped=self._follower.skipped,
         )
+
+    def _price(self) -> float | None:
+        resolved = self._plan.resolved if self._plan is not None else None
+        if self._spec is None or self._spec.devices.price_per_hour is None:
+            return None
+        on_gpus = resolved is not None and resolved.device == "cuda"
+        return self._spec.devices.price_per_hour * resolved.batch.gpus if resolved is not None and on_gpus else None
+
+    def _mfu(self, history: tuple[Reading, ...]) -> float | None:
+        resolved = self._plan.resolved if self._plan is not None else None
+        cards = (gpu.name for gpu in history[-1].gpus) if history else ()
+        return mfu_of_token(self._events.train, resolved, cards)
 
     def _eta(self, state: RunState) -> float | None:
         """None where the run does not train, or the number of its steps is not known."""
         if state.state not in ("running", "saving") or state.steps is None:
             return None
-        resolved = self._plan.resolved if self._plan is not None else None
-        return self._events.pace.left(state.steps, save_every=resolved.save_every if resolved is not None else None)
+        return self._events.pace.left(ahead(state.steps, self._plan, self._spec))
 
     def _changed(self, path: Path) -> bool:
         """Whether a file that is replaced whole is another one than at the last look."""
@@ -191,11 +225,35 @@ class SnapshotReader:
         return before != stamp
 
 
+def ahead(steps: int, plan: Plan | None, spec: RunSpec | None) -> Ahead:
+    """What a run of `steps` steps has planned beside them: checkpoints, and evaluations at the end of each epoch unless
+    something else was asked."""
+    if plan is None or spec is None:
+        return Ahead(steps=steps)
+    tokens, samples = plan.tokens, plan.batch.total
+    rows = tokens.evaluation if tokens is not None else 0
+    epoch = math.ceil(tokens.rows / samples) if tokens is not None and rows else None
+    return Ahead(
+        steps=steps,
+        save_every=spec.train.save_every,
+        evaluate_every=spec.train.evaluate_every or epoch,
+        evaluation_rows=rows,
+        samples_a_step=samples,
+    )
+
+
 def read_report(path: Path) -> VerifyReport | None:
     """A verification as it was kept; None where there is none (or none that this version can read)."""
     try:
         return VerifyReport.model_validate_json(path.read_bytes())
     except (FileNotFoundError, ValidationError):
+        return None
+
+
+def _spec(run: RunPaths) -> RunSpec | None:
+    try:
+        return read_spec(run.spec)[0]
+    except NotFound:
         return None
 
 

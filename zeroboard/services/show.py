@@ -40,6 +40,12 @@ def describe(paths: Paths, snapshot: Snapshot, *, language: Language = "en") -> 
             "steps": state.steps,
             "epoch": snapshot.epoch,
             "eta_s": snapshot.eta_s,
+            "elapsed_s": snapshot.elapsed,
+            "cost": snapshot.cost,
+            "cost_expected": snapshot.cost_expected,
+            "mfu": snapshot.series.mfu[-1][1] if snapshot.series.mfu else None,
+            "evaluation": _evaluation(snapshot),
+            "peaks": {str(rank): peak for rank, peak in snapshot.peaks.items()},
         },
         "metrics": [step.model_dump(mode="json", exclude={"kind", "seq", "rank"}) for step in each_step(run)],
         "proof": words.proof(snapshot.proof, language) if snapshot.proof is not None else None,
@@ -47,6 +53,12 @@ def describe(paths: Paths, snapshot: Snapshot, *, language: Language = "en") -> 
         "problem": words.problem(state.problem, language) if state.problem is not None else None,
         "report": words.report(snapshot.report, language) if snapshot.report is not None else None,
     }
+
+
+def _evaluation(snapshot: Snapshot) -> dict[str, Any] | None:
+    """The latest one."""
+    last = snapshot.evaluation
+    return {"step": last.step, "loss": last.loss, "rows": last.rows} if last is not None else None
 
 
 def _findings(paths: Paths, snapshot: Snapshot, language: Language) -> list[dict[str, Any]]:
