@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.fakes import nvml
 from zeroboard import messages
-from zeroboard.monitor import host
+from zeroboard.contract.host import HostFacts
+from zeroboard.monitor import cgroup, host
+from zeroboard.monitor.told import Probe
 from zeroboard.paths import Paths
 
 
@@ -40,3 +45,41 @@ def test_without_the_drivers_library_no_process_is_started(tmp_path: Path, monke
 
     facts = host.host_facts(Paths(tmp_path), run=run)  # type: ignore[arg-type]
     assert facts.nvml == "nvml.no-library" and facts.gpus == ()
+
+
+@pytest.mark.parametrize(
+    ("more", "patience", "key"),
+    [
+        ("", 20.0, None),
+        ("abort fn=utilization gpu=1\n", 20.0, "nvml.crashed"),
+        ("delay fn=utilization ms=60000\n", 1.5, "nvml.hangs"),
+    ],
+)
+def test_the_library_is_asked_by_a_child_that_may_crash_or_hang(
+    library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str, patience: float, key: str | None
+) -> None:
+    script = tmp_path / "script.txt"
+    script.write_text(nvml.scenario("two_healthy").read_text() + more)
+    monkeypatch.setattr(host, "LIBRARY", str(library))
+    monkeypatch.setattr(host, "PROBE_TIMEOUT", patience)
+
+    def run(argv: list[str], **rest: Any) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(argv, env=nvml.environment(library, script), **rest)
+
+    told = host.probe_once(run)
+    assert told.says == key and len(told.gpus) == (2 if key is None else 0)
+
+
+def test_a_control_group_narrower_than_the_machine_is_told_and_one_that_is_wider_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def facts(found: cgroup.Limits) -> HostFacts:
+        monkeypatch.setattr(cgroup, "limits", lambda: found)
+        return host.reading(Paths(tmp_path), Probe(), cpu_percent=3.5)
+
+    narrow = facts(cgroup.Limits(memory=1 << 28, used=1 << 27, processors=0.25))
+    assert (narrow.memory_limit, narrow.memory_in_group, narrow.cpu_limit) == (1 << 28, 1 << 27, 0.25)
+    assert narrow.memory_free == 1 << 27 and narrow.cpu_percent == 3.5
+    wide = facts(cgroup.Limits(memory=1 << 59, used=1 << 27, processors=4096.0))
+    assert (wide.memory_limit, wide.memory_in_group, wide.cpu_limit) == (None, None, None)
+    assert wide.memory_free == wide.memory_available

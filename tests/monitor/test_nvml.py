@@ -3,125 +3,206 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+import sys
 
+import psutil
 import pytest
 
-from zeroboard.contract.host import HostFacts
-from zeroboard.monitor import host
-from zeroboard.paths import Paths
+from tests.fakes import nvml
+from tests.monitor.conftest import Look
+from zeroboard.contract.host import THROTTLES, GpuFacts
+from zeroboard.monitor.owners import Owners
 
-SCRIPTED = Path(os.environ.get("FAKE_NVML_SOURCE", Path(__file__).resolve().parents[3] / "shared" / "nvml"))
-"""Folder of the scripted library: `fake_nvml.c` and `scenarios/`; it is not part of this repository."""
-
-Probe = Callable[[str], HostFacts]
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    source = SCRIPTED / "fake_nvml.c"
-    compiler = shutil.which("gcc")
-    if not source.is_file():
-        pytest.skip(f"the scripted NVML is not at {SCRIPTED} (set FAKE_NVML_SOURCE)")
-    if compiler is None:
-        pytest.skip("no gcc to build the scripted NVML with")
-    target = tmp_path_factory.mktemp("nvml") / "libnvidia-ml.so.1"
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", str(target), str(source)], check=True)
-    return target
+ONE = (
+    'gpu 0 name="NVIDIA T" uuid=GPU-aa total=1000 used=10 util=1 temp=30 power=1000 limit=2000 sm=1 mem=2 throttle=0\n'
+)
 
 
-@pytest.fixture
-def probe(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Probe:
-    """The host's facts under a scenario; the library is found by the child through its environment."""
-    monkeypatch.setattr(host, "LIBRARY", str(library))
+def test_two_healthy_cards_tell_everything(look: Look) -> None:
+    (told,) = look("two_healthy")
+    assert told.says is None and told.driver == "550.90.07"
+    first, second = told.gpus
+    assert first == GpuFacts(
+        index=0,
+        uuid="GPU-6b1f3a52-0c1d-4d7e-9a3b-51f0c2d8e901",
+        name="NVIDIA H100 80GB HBM3",
+        memory_total=85520809984,
+        memory_used=41231686656,  # what the driver reserves is not among it
+        memory_shared=False,
+        utilization=87,
+        memory_utilization=41,
+        temperature=63,
+        power=512.34,
+        power_limit=700,
+        clock_sm=1755,
+        clock_sm_max=1980,
+        clock_memory=2619,
+        clock_memory_max=2619,
+        throttle=(),
+        processes=first.processes,
+        compute_capability="9.0",
+        mig=False,
+    )
+    assert first.processes is not None
+    assert [(p.pid, p.memory) for p in first.processes] == [(4242, 41229942784)]
+    assert second.state == "ok" and second.processes == () and second.throttle == ()  # idle is no throttling
 
-    def ask(scenario: str) -> HostFacts:
-        environment = {
-            **os.environ,
-            "FAKE_NVML": str(SCRIPTED / "scenarios" / f"{scenario}.txt"),  # an absolute one stands for itself
-            "LD_LIBRARY_PATH": str(library.parent),
-        }
 
-        def run(argv: list[str], **rest: Any) -> Any:
-            return subprocess.run(argv, env=environment, **rest)
-
-        return host.host_facts(Paths(tmp_path), run=run)
-
-    return ask
+def test_eight_cards_say_why_they_are_slow_and_who_is_on_them(look: Look) -> None:
+    gpus = look("eight_gpus")[0].gpus
+    assert len({gpu.uuid for gpu in gpus}) == 8 and {gpu.state for gpu in gpus} == {"ok"}
+    throttled = {gpu.index: gpu.throttle for gpu in gpus if gpu.throttle}
+    assert throttled == {2: ("thermal-software",), 3: ("power-cap",), 5: ("thermal-hardware",)}
+    assert [p.pid for p in gpus[6].processes or ()] == [990]
 
 
-def test_two_healthy_cards_tell_everything(probe: Probe) -> None:
-    facts = probe("two_healthy")
-    assert facts.nvml is None and facts.driver is not None
-    first, second = facts.gpus
-    assert (first.index, second.index) == (0, 1) and first.state == second.state == "ok"
-    for gpu in facts.gpus:
-        assert gpu.uuid is not None and gpu.uuid.startswith("GPU-") and gpu.name is not None
-        assert gpu.memory_total is not None and gpu.memory_used is not None
-        assert gpu.memory_total > gpu.memory_used
-        assert gpu.utilization is not None and gpu.temperature is not None
-        assert gpu.power is not None and 1 < gpu.power < 2000
-        assert gpu.compute_capability is not None and gpu.processes is not None
+@pytest.mark.parametrize(
+    ("mask", "words"),
+    [
+        (0x8, {"hardware-slowdown"}),
+        (0x10, {"sync-boost"}),
+        (0x80, {"power-brake"}),
+        (0x2 | 0x100, {"clocks-set"}),
+        (0x4 | 0x20 | 0x1, {"power-cap", "thermal-software"}),
+    ],
+)
+def test_every_reason_of_the_mask_has_a_word(look: Look, mask: int, words: set[str]) -> None:
+    (gpu,) = look(ONE.replace("throttle=0", f"throttle={mask:#x}"))[0].gpus
+    assert gpu.throttle is not None and set(gpu.throttle) == words <= set(THROTTLES)
 
 
 @pytest.mark.parametrize(
     ("scenario", "key"),
-    [("driver_not_loaded", "nvml.driver-not-loaded"), ("driver_mismatch", "nvml.driver-mismatch")],
+    [
+        ("driver_not_loaded", "nvml.driver-not-loaded"),
+        ("driver_mismatch", "nvml.driver-mismatch"),
+        ("fault fn=init code=4\n", "nvml.no-permission"),
+        ("fault fn=init code=999\n", "nvml.failed"),
+        ("gpu 0 total=5\nfault fn=count code=999\n", "nvml.failed"),
+    ],
 )
-def test_a_driver_that_does_not_answer_is_said_in_words(probe: Probe, scenario: str, key: str) -> None:
-    facts = probe(scenario)
-    assert facts.nvml == key and facts.gpus == ()
+def test_a_driver_that_does_not_answer_is_said_in_words(look: Look, scenario: str, key: str) -> None:
+    (told,) = look(scenario)
+    assert told.says == key and told.gpus == ()
 
 
-def test_a_driver_without_a_card_is_no_fault(probe: Probe) -> None:
-    facts = probe("no_gpus")
-    assert facts.nvml is None and facts.gpus == ()
+def test_a_driver_that_comes_back_is_seen(look: Look) -> None:
+    first, second = look("fault fn=init code=9\n", 2, between=ONE)
+    assert first.says == "nvml.driver-not-loaded"
+    assert second.says is None and [gpu.uuid for gpu in second.gpus] == ["GPU-aa"]
 
 
-def test_unified_memory_leaves_the_other_readings_alone(probe: Probe) -> None:
-    (gpu,) = probe("unified_memory").gpus
-    assert gpu.memory_shared is True and gpu.errors["memory"] == "NOT_SUPPORTED"
-    assert gpu.temperature is not None and gpu.state == "ok"
+def test_a_driver_without_a_card_is_no_fault(look: Look) -> None:
+    (told,) = look("no_gpus")
+    assert told.says is None and told.gpus == ()
 
 
-def test_a_reading_that_is_not_supported_is_none_and_the_memory_is_still_told(probe: Probe) -> None:
-    first, second = probe("utilization_not_supported").gpus
-    assert first.utilization is None and first.errors["utilization"] == "NOT_SUPPORTED" and first.state == "ok"
-    assert second.utilization is None and second.errors["utilization"] == "UNKNOWN" and second.state == "partly"
-    assert first.memory_used is not None and second.memory_used is not None
+def test_unified_memory_is_the_hosts_and_leaves_the_other_readings_alone(look: Look) -> None:
+    (gpu,) = look("unified_memory")[0].gpus
+    assert gpu.memory_shared is True and gpu.errors["memory"] == "NOT_SUPPORTED" and gpu.state == "ok"
+    assert gpu.memory_total == psutil.virtual_memory().total and (gpu.memory_used or 0) < gpu.memory_total
+    assert (gpu.temperature, gpu.power, gpu.power_limit, gpu.clock_sm) == (41, 11.8, None, 2405)
+    assert [(p.pid, p.memory) for p in gpu.processes or ()] == [(2301, None)]
 
 
-def test_an_old_driver_answers_what_it_can(probe: Probe) -> None:
-    facts = probe("old_driver")
-    assert facts.gpus and all(gpu.memory_total is not None for gpu in facts.gpus)
+def test_a_reading_that_is_not_supported_is_none_and_the_memory_is_still_told(look: Look) -> None:
+    for told in look("utilization_not_supported", 3):
+        first, second = told.gpus
+        assert first.utilization is None and first.errors["utilization"] == "NOT_SUPPORTED" and first.state == "ok"
+        assert second.utilization is None and second.errors["utilization"] == "UNKNOWN" and second.state == "partly"
+        assert (first.memory_used, second.memory_used) == (1610612736, 905969664)
+        assert first.processes is None and second.processes is None and first.throttle is None
 
 
-def test_a_full_card_whose_processes_are_hidden_is_told_as_full(probe: Probe) -> None:
-    gpus = probe("processes_unknown_memory").gpus
-    assert any(p.memory is None for gpu in gpus for p in gpu.processes or ())
+def test_an_old_driver_answers_what_it_can(look: Look) -> None:
+    for told in look("old_driver", 2):
+        (gpu,) = told.gpus
+        assert (gpu.memory_total, gpu.memory_used, gpu.memory_shared) == (16914055168, 3221225472, False)
+        assert gpu.mig is None and gpu.processes is None and gpu.state == "ok"
+        assert gpu.errors["processes"] == gpu.errors["mig"] == "FUNCTION_NOT_FOUND"
 
 
-def test_a_lost_card_does_not_take_the_other_with_it(library: Path, tmp_path: Path, probe: Probe) -> None:
-    text = (SCRIPTED / "scenarios" / "gpu_lost.txt").read_text().replace("after=40", "after=0")
-    scenario = tmp_path / "lost.txt"
-    scenario.write_text(text)
-    facts = probe(str(scenario.with_suffix("")))
-    states = {gpu.index: gpu.state for gpu in facts.gpus}
-    assert states == {0: "ok", 1: "lost"}
+def test_processes_without_memory_and_memory_without_processes(look: Look) -> None:
+    first, second = look("processes_unknown_memory")[0].gpus
+    assert [(p.pid, p.memory) for p in first.processes or ()] == [(612, None), (4711, None)]
+    assert second.processes == () and second.memory_used == 21474836480
 
 
-def test_a_library_that_crashes_takes_nobody_down(probe: Probe, tmp_path: Path) -> None:
-    scenario = tmp_path / "crash.txt"
-    scenario.write_text((SCRIPTED / "scenarios" / "two_healthy.txt").read_text() + "\nabort fn=utilization gpu=1\n")
-    assert probe(str(scenario.with_suffix(""))).nvml == "nvml.crashed"
+def test_a_process_that_computes_and_draws_is_one(look: Look) -> None:
+    (gpu,) = look(ONE.replace(" util", " procs=5:100,6:? graphics=5:300,7:20 util"))[0].gpus
+    assert [(p.pid, p.memory) for p in gpu.processes or ()] == [(5, 300), (6, None), (7, 20)]
 
 
-def test_a_driver_that_hangs_is_given_up(probe: Probe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    scenario = tmp_path / "hang.txt"
-    scenario.write_text((SCRIPTED / "scenarios" / "two_healthy.txt").read_text() + "\ndelay fn=utilization ms=60000\n")
-    monkeypatch.setattr(host, "PROBE_TIMEOUT", 2.0)
-    assert probe(str(scenario.with_suffix(""))).nvml == "nvml.hangs"
+def test_a_process_of_this_machine_has_a_user_and_a_command(look: Look) -> None:
+    (gpu,) = look(ONE.replace(" util", f" procs={os.getpid()}:100 util"))[0].gpus
+    assert gpu.processes is not None
+    assert gpu.processes[0].user == psutil.Process().username()
+    assert gpu.processes[0].command is not None and "pytest" in gpu.processes[0].command
+
+
+def test_in_mig_mode_the_slices_are_told_with_their_processes(look: Look) -> None:
+    first, second = look("mig_on")[0].gpus
+    assert first.mig is True and second.mig is False and second.slices is None
+    assert first.slices is not None
+    assert [(s.uuid, s.memory_total, s.memory_used) for s in first.slices] == [
+        ("MIG-2a8f0d1c-7b55-5d2a-9a0e-1b7c44e0a000", 42949672960, 12884901888),
+        ("MIG-2a8f0d1c-7b55-5d2a-9a0e-1b7c44e0a001", 20937965568, 13107200),
+    ]
+    assert first.slices[1].name is not None and first.slices[1].name.endswith("MIG 2g.20gb")
+    assert first.utilization is None and first.temperature == 52 and first.state == "ok"
+    assert [(p.pid, p.memory) for p in first.processes or ()] == [(7001, 12876513280)]
+
+
+def test_a_card_that_is_lost_keeps_its_name_and_takes_no_other_with_it(look_anew: Look) -> None:
+    told = look_anew("gpu_lost", 40)
+    states = [gpus[1].state for gpus in (t.gpus for t in told)]
+    assert states[0] == "ok" and states[-1] == "lost"
+    assert {t.gpus[0].state for t in told} == {"ok"} and told[-1].gpus[0].utilization == 95
+    gone = told[-1].gpus[1]
+    assert gone.uuid == "GPU-7e5b2d48-1f0c-4c55-b1d3-90a1f7c3aa01" and gone.name == "NVIDIA A100-PCIE-40GB"
+    assert gone.memory_used is None and "GPU_IS_LOST" in gone.errors.values()
+
+
+def test_a_card_that_was_reset_is_seen_again(look_anew: Look) -> None:
+    two = ONE + ONE.replace("gpu 0", "gpu 1").replace("GPU-aa", "GPU-bb")
+    told = look_anew(two + "fault gpu=1 fn=* code=15 after=40 until=80\n", 90)
+    states = [t.gpus[1].state for t in told]
+    assert "lost" in states and states[0] == states[-1] == "ok"
+
+
+def test_a_hiccup_passes(look_anew: Look) -> None:
+    told = [t.gpus[0] for t in look_anew("recovers", 6)]
+    assert any(gpu.state == "partly" for gpu in told)
+    last = told[-1]
+    assert (last.state, last.errors, last.name) == ("ok", {"mig": "NOT_SUPPORTED"} | last.errors, "NVIDIA RTX A5000")
+    assert last.utilization == 50 and last.uuid is not None and "UNKNOWN" not in last.errors.values()
+
+
+def test_what_does_not_change_is_not_asked_again(look: Look, tmp_path_factory: pytest.TempPathFactory) -> None:
+    changed = ONE.replace('"NVIDIA T"', '"Another"').replace("util=1", "util=99")
+    first, second = (t.gpus[0] for t in look(ONE, 2, between=changed))
+    assert (first.name, second.name) == ("NVIDIA T", "NVIDIA T")
+    assert (first.utilization, second.utilization) == (1, 99)
+
+
+def test_an_id_that_was_given_anew_is_looked_up_anew() -> None:
+    owners = Owners()
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        user, command = owners.of(process.pid)
+        assert user == psutil.Process().username() and command is not None and command.endswith("input()")
+        assert owners.of(process.pid) == (user, command)
+        process.communicate(b"\n")
+    assert owners.of(process.pid) == (None, None)
+    assert owners.of(os.getpid())[1] != command
+    owners.keep([])
+    assert owners.of(os.getpid())[0] == psutil.Process().username()
+
+
+def test_every_scenario_is_looked_at(look: Look) -> None:
+    elsewhere = {"crash", "hanging_driver", "slow_driver", "gpu_lost", "recovers"}  # those count, or take their time
+    names = {path.stem for path in nvml.SOURCE.glob("scenarios/*.txt")}
+    assert elsewhere < names
+    for name in sorted(names - elsewhere):
+        (told,) = look(name)
+        assert told.says is not None or all(gpu.uuid and gpu.state in ("ok", "partly") for gpu in told.gpus), name
