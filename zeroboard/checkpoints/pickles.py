@@ -1,4 +1,4 @@
-"""Numbers out of a `.pt` file without executing it: the file's zip directory, and the pickle's opcodes one by one.
+"""Numbers and names out of a `.pt` file without executing it: its zip directory, and the pickle's opcodes one by one.
 
 `pickletools.genops` only names opcodes; nothing is built and nothing is imported. Covered: `dp_world_size`,
 `partition_count` and `zero_stage` as DeepSpeed writes them, a zip that was cut. Not covered: files in the format of
@@ -15,8 +15,12 @@ from pathlib import Path
 PICKLE_LIMIT = 64 << 20
 """Bytes of the longest pickle that is looked through; tensors lie beside it in the zip, so it is small."""
 
-_BETWEEN = frozenset(("BINPUT", "LONG_BINPUT", "MEMOIZE", "BINGET", "LONG_BINGET"))
-"""What may stand between a key and its number."""
+_BETWEEN = frozenset(
+    ("BINPUT", "LONG_BINPUT", "MEMOIZE", "BINGET", "LONG_BINGET", "GLOBAL", "STACK_GLOBAL", "EMPTY_LIST", "MARK")
+)
+"""What may stand between a key and its number; also the class of an enumeration, and the start of a list."""
+
+_MEMO = frozenset(("BINPUT", "LONG_BINPUT", "PUT", "MEMOIZE"))
 
 
 def whole(path: Path) -> bool:
@@ -48,6 +52,28 @@ def numbers(path: Path, wanted: Collection[str]) -> dict[str, int]:
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, NotImplementedError, RuntimeError):
         return found  # a foreign or broken file: what was found before the fault still stands
     return found
+
+
+def globals_in(path: Path) -> frozenset[str] | None:
+    """The classes and functions that the pickle would import: `module.name`. None where its opcodes cannot be read.
+
+    A name that is put together while unpickling, out of texts that do not stand side by side, is `?`.
+    """
+    found: set[str] = set()
+    texts: list[str] = []
+    try:
+        for name, value in _opcodes(path):
+            if name in ("GLOBAL", "INST"):
+                found.add(str(value).replace(" ", "."))
+            elif name == "STACK_GLOBAL":
+                found.add(".".join(texts[-2:]) if len(texts) > 1 else "?")
+            if isinstance(value, str) and name.endswith(("UNICODE", "UNICODE8", "STRING")):
+                texts.append(value)
+            elif name not in _MEMO:
+                texts.clear()
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, NotImplementedError, RuntimeError):
+        return None  # a broken file has no names; whether it is damaged is said by `whole`
+    return frozenset(found)
 
 
 def _opcodes(path: Path) -> list[tuple[str, object]]:

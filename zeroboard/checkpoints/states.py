@@ -8,6 +8,7 @@ the opcodes of a pickle (see `pickles`). Not covered: the values inside; the pic
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -31,6 +32,39 @@ UNEVEN = 1.05
 
 UNEVEN_BYTES = 1 << 20
 """A difference below this is no sign of anything."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """DeepSpeed's states that count, by name (relative to the folder)."""
+
+    where: str
+    """Their folder, with a trailing `/`, or empty."""
+    optim: dict[int, str]
+    """Rank → its optimizer states."""
+    models: dict[int, str]
+    """Rank → its model states where each rank wrote its own (stage 3); else rank 0's alone."""
+    sharded: bool
+    """Each rank wrote model states of its own."""
+    tensor_parallel: bool
+    """A model was also split within its layers, so that a rank's files are several."""
+
+
+def layout(folder: Folder) -> Layout | None:
+    """The states that `latest` names, else the newest; None where there are none."""
+    where = _current(folder)
+    if where is None:
+        return None
+    found = [match for pattern in (_OPTIM, _SHARDED_MODEL) for match in _files(folder, where, pattern)]
+    models = _ranks(folder, where, _SHARDED_MODEL)
+    whole = {int(match[1]): name for match, name in _files(folder, where, _MODEL).items()}
+    return Layout(
+        where=where,
+        optim=_ranks(folder, where, _OPTIM),
+        models=models or {rank: name for rank, name in whole.items() if rank == 0},
+        sharded=bool(models),
+        tensor_parallel=any(int(match[2]) for match in found) or any(whole),
+    )
 
 
 def is_zero(folder: Folder) -> bool:

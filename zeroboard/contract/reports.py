@@ -10,14 +10,14 @@ from pydantic import JsonValue
 from zeroboard.contract.base import Record
 from zeroboard.contract.host import HostFacts
 from zeroboard.contract.plan import Promise
-from zeroboard.contract.problems import Scalar, Severity
+from zeroboard.contract.problems import Problem, Scalar, Severity
 
 Verdict = Literal["pass", "warn", "fail"]
 CheckVerdict = Literal["pass", "warn", "fail", "skip"]
 
 CHECK_NAMES = (
     "complete", "header", "size", "index", "shards", "shapes", "keys", "finite", "trained", "base", "tokenizer",
-    "template", "config", "dtype", "unsafe-files", "partition", "load", "effect",
+    "template", "config", "dtype", "unsafe-files", "partition", "load", "merge", "effect",
 )  # fmt: skip
 """Names of the checks of a verification, in the order in which they are shown."""
 
@@ -85,6 +85,45 @@ class VerifyReport(Record):
     verdict: Verdict
     checks: tuple[Check, ...]
     facts: dict[str, JsonValue] = {}
+
+
+class MergeReport(Record):
+    """An adapter went into its base."""
+
+    path: str
+    """The folder of the merged model."""
+    base: str
+    tensors: int
+    changed: int
+    """Of these, those that are not the base's own."""
+    bytes: int
+    files: tuple[str, ...]
+    """Those with weights."""
+    seconds: float
+    notes: tuple[Problem, ...] = ()
+    """To be told; nothing stood in the way."""
+
+
+class Consolidation(Record):
+    """What the verb `consolidate` has written."""
+
+    path: str
+    """The folder."""
+    kind: Kind
+    """`full-model` or `lora-adapter`."""
+    files: tuple[str, ...]
+    """The files of weights, in order."""
+    tensors: int
+    parameters: int
+    bytes: int
+    """Of the tensors."""
+    dtype: Literal["bf16", "fp16", "fp32"]
+    stage: int
+    world_size: int
+    step: int | None
+    deepspeed: str | None
+    """The version that wrote the checkpoint."""
+    seconds: float
 
 
 def overall(checks: Iterable[Check | DoctorCheck]) -> Verdict:

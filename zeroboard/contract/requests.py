@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue, TypeAdapter, ValidationError
 
 from zeroboard.contract.base import Record
+from zeroboard.contract.plan import Dtype
 from zeroboard.contract.problems import Problem, Scalar
 from zeroboard.paths import RunPaths
 
@@ -68,6 +69,49 @@ class VerifyRequest(Record):
     base: str | None = None
     load: bool = True
     trust_remote_code: bool = False
+
+
+class MergeRequest(Record):
+    """Verb `merge`: an adapter into its base. Answer: `MergeReport`."""
+
+    path: str
+    """The adapter."""
+    base: str | None = None
+    """None: the one that the adapter names."""
+    target: str
+    """The folder of the merged model, absolute; appears whole or not at all."""
+    dtype: Dtype | None = None
+    """None: each tensor keeps the type that it has in the base."""
+    shard_bytes: int = 5_000_000_000
+    trust_remote_code: bool = False
+
+
+class CompareRequest(Record):
+    """Verb `compare`: a merged model against the adapter on its base. Answer: `VerifyReport`."""
+
+    merged: str
+    path: str
+    """The adapter."""
+    base: str | None = None
+    trust_remote_code: bool = False
+
+
+class ConsolidateRequest(Record):
+    """Verb `consolidate`: the states of a ZeRO checkpoint become a model or an adapter. Answer: `Consolidation`."""
+
+    path: str
+    """The checkpoint, absolute: the folder that holds `latest`, or the states themselves."""
+    target: str
+    """The folder to write, absolute; appears whole or not at all."""
+    dtype: Dtype = "bf16"
+    shard_bytes: int = Field(default=5_000_000_000, gt=0)
+    """Where a file of weights ends and the next begins."""
+    runs: str | None = None
+    """The folder of this installation's own runs; pickles that lie there need no `trust_pickles`."""
+    trust_pickles: bool = False
+    """A person has said that the pickles of this folder may be read (with an allow-list; nothing in them is run)."""
+    home: str | None = None
+    """A folder with config and tokenizer for a checkpoint that has none of its own: the model that was trained."""
 
 
 class ChatOpen(Record):

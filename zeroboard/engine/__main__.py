@@ -24,6 +24,9 @@ VERBS = {
     "convert": "zeroboard.engine.convert",
     "tokenise": "zeroboard.engine.tokens",
     "verify": "zeroboard.engine.verify",
+    "consolidate": "zeroboard.engine.consolidate",
+    "merge": "zeroboard.engine.merge",
+    "compare": "zeroboard.engine.compare",
     "chat": "zeroboard.engine.chat",
 }
 """Verb → module; its `main(channel: Channel) -> int` is called and returns the exit code."""
