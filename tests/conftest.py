@@ -50,6 +50,16 @@ def paths(tmp_path: Path) -> Iterator[Paths]:
     yield made
     for folder in made.runs.glob("*") if made.runs.is_dir() else ():
         kill_marked(folder.name)
+    made.wanted.unlink(missing_ok=True)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nobody_polls_on(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A poller leaves by itself half a minute after its last client; after the last test it leaves at once."""
+    yield
+    for depth in ("*", "*/*", "*/*/*"):
+        for wanted in tmp_path_factory.getbasetemp().glob(f"{depth}/monitor/wanted"):
+            wanted.unlink(missing_ok=True)
 
 
 @pytest.fixture(scope="session")

@@ -77,10 +77,13 @@ class Sampler:
 
 
 def thin(path: Path, *, dense: int = DENSE) -> None:
-    """Take every second line out of a file of readings, but of the newest `dense` ones none. Raises `OSError`."""
+    """Take every second line out of a file of readings, but of the newest `dense` ones none. Raises `OSError`.
+
+    The older half is thinned whatever `dense` says, so that the file becomes shorter in any case.
+    """
     lines = path.read_bytes().splitlines(keepends=True)
-    old, new = lines[:-dense], lines[-dense:]
-    write_atomic(path, b"".join((*old[::2], *new)))
+    border = len(lines) - min(dense, len(lines) // 2)
+    write_atomic(path, b"".join((*lines[:border:2], *lines[border:])))
 
 
 def reading(facts: HostFacts, devices: tuple[str, ...], ours: Callable[[int], bool]) -> Reading:
