@@ -22,7 +22,7 @@ def test_the_sentence_of_a_data_problem_is_that_of_its_code_unless_it_says_anoth
 
 
 def test_the_names_of_the_checks_are_these() -> None:
-    assert len(set(CHECK_NAMES)) == len(CHECK_NAMES) == 18
+    assert len(set(CHECK_NAMES)) == len(CHECK_NAMES) == 19
     assert CHECK_NAMES[0] == "complete" and CHECK_NAMES[-1] == "effect"
 
 

@@ -7,7 +7,16 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from zeroboard.contract.requests import VERB_LINE, Answer, ChatAsk, ChatToken, Progress, StopRequest, read_stop
+from zeroboard.contract.requests import (
+    VERB_LINE,
+    Answer,
+    ChatAsk,
+    ChatToken,
+    MergeRequest,
+    Progress,
+    StopRequest,
+    read_stop,
+)
 from zeroboard.files import write_atomic
 from zeroboard.paths import RunPaths
 
@@ -41,3 +50,10 @@ def test_a_stop_that_cannot_be_read_is_one_to_save(tmp_path: Path) -> None:
 def test_a_line_of_another_kind_is_refused() -> None:
     with pytest.raises(ValidationError):
         VERB_LINE.validate_json('{"kind": "other"}')
+
+
+def test_a_merge_keeps_the_bases_type_unless_another_is_asked_for() -> None:
+    request = MergeRequest(path="/a", target="/m")
+    assert request.dtype is None and request.shard_bytes == 5_000_000_000
+    with pytest.raises(ValidationError):
+        MergeRequest.model_validate({"path": "/a", "target": "/m", "dtype": "int8"})

@@ -15,16 +15,19 @@ from typing import Any
 from zeroboard.checkpoints.base import Base
 from zeroboard.checkpoints.findings import Findings
 from zeroboard.checkpoints.folder import Folder
-from zeroboard.checkpoints.model import judge_empty
-from zeroboard.checkpoints.targets import PREFIX, Targets, impossible, read_targets
+from zeroboard.checkpoints.model import EMBEDDINGS, OUTPUT, judge_empty
+from zeroboard.checkpoints.targets import PREFIX, Targets, impossible, read_targets, stored_transposed
 from zeroboard.checkpoints.weights import ADAPTER, PICKLED_ADAPTER, Weights, judge_dtype
 from zeroboard.headers import Tensor
 
 CONFIG = "adapter_config.json"
 
-_PART = re.compile(
+PART = re.compile(
     r"(?P<module>.+?)\.(?P<part>lora_[AB]\.(weight|bias)|lora_embedding_[AB]|lora_magnitude_vector(\.weight)?)"
 )
+ENDS = frozenset(name.removesuffix(".weight") for name in (*EMBEDDINGS, OUTPUT))
+"""The modules that a tied model has in common."""
+
 _LAYER = re.compile(r"\.(layers|h|blocks|block|layer)\.(\d+)\.")
 
 _OUT = "lora_B.weight"
@@ -117,7 +120,7 @@ def _modules(tensors: dict[str, Tensor]) -> dict[str, dict[str, Tensor]]:
     """Module (with peft's prefix) → its parts (`lora_A.weight` …)."""
     modules: dict[str, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
-        if match := _PART.fullmatch(name):
+        if match := PART.fullmatch(name):
             modules.setdefault(match["module"], {})[match["part"]] = tensor
     return modules
 
@@ -143,6 +146,8 @@ def _judge_against_base(
     weights: Weights, modules: dict[str, dict[str, Tensor]], targets: Targets, base: Base, findings: Findings
 ) -> None:
     wanted = {name for name in base.modules if targets.match(name)}
+    if targets.held and wanted & ENDS:
+        wanted |= ENDS & base.modules.keys()
     if not wanted:
         findings.fail("keys", "no-target", ", ".join(targets.named), base=base.name)
     add = findings.fail if base.layout_known else findings.warn
@@ -156,9 +161,10 @@ def _judge_against_base(
             for part in parts:
                 add("keys", "not-in-base", f"{module}.{part}", base=base.name)
             continue
-        _judge_fit(module, parts, shape[::-1] if targets.transposed else shape, base, findings)
+        turned = stored_transposed(name, base.model_type, targets.transposed)
+        _judge_fit(module, parts, shape[::-1] if turned else shape, base, findings)
     for name in weights.tensors:
-        if not _PART.fullmatch(name) and not targets.explains(name, base.names):
+        if not PART.fullmatch(name) and not targets.explains(name, base.names):
             add("keys", "unknown", name)
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from zeroboard.checkpoints import architecture
 from zeroboard.checkpoints.findings import Findings, printable
 from zeroboard.checkpoints.folder import Folder, list_folder
-from zeroboard.checkpoints.model import CONFIG, embedding_rows
-from zeroboard.checkpoints.weights import model_files, read_files
+from zeroboard.checkpoints.model import CONFIG, OUTPUT, embedding_rows, input_embedding, is_tied
+from zeroboard.checkpoints.weights import Weights, model_files, read_files
 from zeroboard.errors import NotFound
 
 
@@ -31,6 +31,11 @@ class Base:
     """Of the input embedding."""
     layout_known: bool
     """Names on disk are those of the modules for certain; else they may differ."""
+    weights: Weights
+
+    @property
+    def model_type(self) -> object:
+        return (self.folder.json(CONFIG).value or {}).get("model_type")
 
     @property
     def name(self) -> str:
@@ -79,8 +84,11 @@ def _read(folder: Folder, findings: Findings) -> Base | None:
         for name, tensor in weights.tensors.items()
         if name.endswith(".weight") and len(tensor.shape) == 2
     }
+    embedding = input_embedding(weights)
+    if embedding and is_tied(config, weights):  # a module of its own, though it has no tensor of its own
+        matrices.setdefault(OUTPUT.removesuffix(".weight"), matrices[embedding.removesuffix(".weight")])
     if not matrices and not findings.faulty("base"):
         findings.warn("base", "unreadable", base=str(folder.path))
     known = architecture.known(config) and not weights.broken
     rows = embedding_rows(weights)
-    return Base(folder, matrices, weights.tensors.keys(), rows, known and bool(matrices))
+    return Base(folder, matrices, weights.tensors.keys(), rows, known and bool(matrices), weights)

@@ -18,7 +18,14 @@ from zeroboard.checkpoints.weights import PICKLED_MODEL, Weights, judge_dtype
 
 CONFIG = "config.json"
 OUTPUT = "lm_head.weight"
-EMBEDDINGS = ("model.embed_tokens.weight", "transformer.wte.weight", "gpt_neox.embed_in.weight")
+EMBEDDINGS = (
+    "model.embed_tokens.weight",
+    "transformer.wte.weight",
+    "gpt_neox.embed_in.weight",
+    "model.decoder.embed_tokens.weight",
+    "embed_tokens.weight",
+    "wte.weight",
+)
 
 _BUFFERS = re.compile(r".*(rotary_emb\.inv_freq|attn\.(masked_)?bias|position_ids)")
 """Left over from older versions of transformers; let pass."""
@@ -109,11 +116,20 @@ def _judge_embedding(config: dict[str, Any], weights: Weights, findings: Finding
 
 def embedding_rows(weights: Weights) -> int | None:
     """Rows of the input embedding; None where it is not among the tensors."""
-    for name in EMBEDDINGS:
-        tensor = weights.tensors.get(name)
-        if tensor is not None and len(tensor.shape) == 2:
-            return tensor.shape[0]
-    return None
+    name = input_embedding(weights)
+    return weights.where[name][1].shape[0] if name else None
+
+
+def input_embedding(weights: Weights) -> str | None:
+    """Name of the input embedding; None where it is not among the tensors."""
+    tensors = ((name, weights.where[name][1]) for name in EMBEDDINGS if name in weights.where)
+    return next((name for name, tensor in tensors if len(tensor.shape) == 2), None)
+
+
+def is_tied(config: dict[str, Any], weights: Weights) -> bool:
+    """Whether the output layer shares the input embedding: as the config says, else as the files show."""
+    said = config.get("tie_word_embeddings")
+    return said if isinstance(said, bool) else not weights.where.keys() & {OUTPUT, "embed_out.weight"}
 
 
 def _model_type(config: dict[str, Any]) -> str:

@@ -6,13 +6,16 @@ and one that could keep `re` busy for hours is not tried: the targets then count
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 PREFIX = "base_model.model."
 """What peft puts before every name."""
+
+Number = TypeVar("Number", int, float)
 
 PATTERN_LIMIT = 2000
 """Characters of the longest pattern that is tried."""
@@ -27,8 +30,22 @@ _FIRST_NUMBER = re.compile(r".*?\.[^.]*\.(\d+)\.")
 _ALL_LINEAR = "all-linear"
 _MODULE = re.compile(r"[\w.]+")
 """What the name of a module, or the end of one, is made of."""
-_EMBEDDING = ("embed_tokens", "wte", "embed_in")
-_OUTPUT = ("lm_head", "embed_out")
+EMBEDDING = ("embed_tokens", "wte", "embed_in")
+OUTPUT = ("lm_head", "embed_out")
+"""Modules at the two ends of a model, by the last part of their names."""
+_CONV1D = ("gpt2", "openai-gpt", "imagegpt", "decision_transformer", "clvp")
+"""Model types whose matrices are stored (in, out): transformers' `Conv1D`. Their output layer is not one of them."""
+
+
+def stored_transposed(module: str, model_type: object, told: bool) -> bool:
+    """Whether a base stores the module's matrix as (in, out).
+
+    `told`: the adapter's `fan_in_fan_out`, which peft sets anew for each kind of layer that it meets, so that the file
+    keeps the last one's; it is heard only where the type of the model does not say.
+    """
+    if model_type in _CONV1D:
+        return module.rsplit(".", 1)[-1] not in OUTPUT
+    return told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,9 +61,15 @@ class Targets:
     layer_names: tuple[str, ...]
     default_rank: int
     ranks: Mapping[str, int]
+    default_alpha: float
+    alphas: Mapping[str, float]
+    root_scaled: bool
+    """Scaled by the root of the rank: `use_rslora`."""
     bias: bool
     transposed: bool
     """The base's matrices are stored (in, out): `fan_in_fan_out`."""
+    held: bool
+    """A pair of a tied model's embedding is the output layer's too: `ensure_weight_tying`."""
     told: bool
     """False: which names belong in the file does not follow from this config (bare parameters, intricate patterns)."""
 
@@ -59,7 +82,7 @@ class Targets:
         if _matches(self.excluded, module) or any(_search(rf"(^|.*\.){name}($|\..*)", module) for name in self.saved):
             return False
         if self.modules == _ALL_LINEAR:
-            found = module.rsplit(".", 1)[-1] not in (*_EMBEDDING, *_OUTPUT)
+            found = module.rsplit(".", 1)[-1] not in (*EMBEDDING, *OUTPUT)
         else:
             found = _matches(self.modules, module)
         if not found or self.layers is None or isinstance(self.modules, str):
@@ -69,23 +92,25 @@ class Targets:
 
     def rank(self, module: str) -> int:
         """The rank of a module's pair."""
-        for pattern, rank in self.ranks.items():
-            if _search(rf"(.*\.)?({pattern})$", module):
-                return rank
-        return self.default_rank
+        return _of_pattern(self.ranks, module, self.default_rank)
+
+    def scale(self, module: str) -> float:
+        """What the product of a module's pair is multiplied by."""
+        rank = self.rank(module)
+        return _of_pattern(self.alphas, module, self.default_alpha) / (math.sqrt(rank) if self.root_scaled else rank)
 
     def explains(self, name: str, base: Collection[str]) -> bool:
         """Whether a tensor that is no part of a pair belongs into the file: a saved module, an embedding, a bias."""
         plain = name.removeprefix(PREFIX)
         if plain == name:
             return False
-        if any(_search(rf"(^|.*\.){module}\..*", plain) for module in self.saved):
+        if any(_search(rf".*{module}\..*", plain) for module in self.saved):  # the end of a name is enough for peft
             return True
         if ".token_adapter." in plain or plain.endswith("trainable_tokens_delta"):
             return True
         plain = plain.replace(".base_layer.", ".")
         module = plain.rpartition(".")[0].rsplit(".", 1)[-1]
-        if module in (*_EMBEDDING, *_OUTPUT):  # peft adds them by itself when the vocabulary was resized
+        if module in (*EMBEDDING, *OUTPUT):  # peft adds them by itself when the vocabulary was resized
             return True
         return (
             self.bias and plain.endswith(".bias") and (plain in base or plain.removesuffix("bias") + "weight" in base)
@@ -106,11 +131,12 @@ def read_targets(config: Mapping[str, Any]) -> Targets:
     layers = config.get("layers_to_transform")
     if isinstance(layers, int):
         layers = [layers]
-    patterns = config.get("rank_pattern")
-    ranks = {k: v for k, v in patterns.items() if isinstance(v, int)} if isinstance(patterns, dict) else {}
+    ranks: dict[str, int] = _patterns(config.get("rank_pattern"), int)
+    alphas: dict[str, float] = _patterns(config.get("alpha_pattern"), int | float)
+    alpha = config.get("lora_alpha")
     modules, excluded = _names(config.get("target_modules")), _names(config.get("exclude_modules"))
     saved, layer_names = _listed(config.get("modules_to_save")), _listed(config.get("layers_pattern"))
-    foreign = [*ranks, *saved, *layer_names, *(p for p in (modules, excluded) if isinstance(p, str))]
+    foreign = [*ranks, *alphas, *saved, *layer_names, *(p for p in (modules, excluded) if isinstance(p, str))]
     tame = all(map(_tame, foreign))
     return Targets(
         modules=modules if tame else (),
@@ -120,8 +146,12 @@ def read_targets(config: Mapping[str, Any]) -> Targets:
         layer_names=layer_names if tame else (),
         default_rank=config["r"],
         ranks=ranks if tame else {},
+        default_alpha=alpha if isinstance(alpha, int | float) else 8,
+        alphas=alphas if tame else {},
+        root_scaled=bool(config.get("use_rslora")),
         bias=config.get("bias", "none") != "none" or bool(config.get("lora_bias")),
         transposed=bool(config.get("fan_in_fan_out")),
+        held=bool(config.get("ensure_weight_tying")),
         told=tame and not config.get("target_parameters"),
     )
 
@@ -162,6 +192,18 @@ def _tame(pattern: str) -> bool:
 
 def _names(value: object) -> tuple[str, ...] | str:
     return value if isinstance(value, str) else _listed(value)
+
+
+def _patterns(value: object, kind: Any) -> dict[str, Any]:
+    return {k: v for k, v in value.items() if isinstance(v, kind)} if isinstance(value, dict) else {}
+
+
+def _of_pattern(patterns: Mapping[str, Number], module: str, default: Number) -> Number:
+    """The value of the first pattern that fits the end of the module's name."""
+    for pattern, value in patterns.items():
+        if _search(rf"(.*\.)?({pattern})$", module):
+            return value
+    return default
 
 
 def _listed(value: object) -> tuple[str, ...]:

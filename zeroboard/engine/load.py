@@ -22,6 +22,7 @@ from transformers import AutoModelForCausalLM, PreTrainedTokenizerBase
 from zeroboard.checkpoints.base import find_base
 from zeroboard.checkpoints.folder import Folder, list_folder
 from zeroboard.checkpoints.inspect import ADAPTER_CONFIG, kind_of
+from zeroboard.checkpoints.targets import EMBEDDING, OUTPUT
 from zeroboard.checkpoints.tokenizer import has_tokenizer
 from zeroboard.checkpoints.weights import ADAPTER, model_files
 from zeroboard.contract.problems import Problem, Scalar
@@ -101,7 +102,7 @@ def load_result(path: Path, base: Path | None, *, trust_remote_code: bool = Fals
     kind = kind_of(folder)
     if kind not in ("lora-adapter", "full-model") or folder.loose:
         raise CannotLoad("model-unsupported", "load.not-a-model", path=str(path))
-    model_folder = folder if kind == "full-model" else _base_of(folder, base)
+    model_folder = folder if kind == "full-model" else find_model(folder, base)
     device, dtype = choose_place(model_folder)
     home = folder if has_tokenizer(folder) else model_folder
     with _collected() as messages:
@@ -169,6 +170,7 @@ def _put_adapter(loaded: Loaded, folder: Folder) -> None:
     with _as_problem(folder):
         config = PeftConfig.from_pretrained(str(folder.path))
         config.inference_mode = True
+        _resize(loaded.model, folder)
         tuned = PeftModel.from_pretrained(loaded.model, str(folder.path), config=config, torch_device=loaded.device)
         known = set(get_peft_model_state_dict(tuned, save_embedding_layers=False))
         there = set(read_header(folder.path / ADAPTER).tensors)
@@ -179,7 +181,20 @@ def _put_adapter(loaded: Loaded, folder: Folder) -> None:
     loaded.unexpected += tuple(sorted(left))
 
 
-def _base_of(folder: Folder, given: Path | None) -> Folder:
+def _resize(model: Any, folder: Folder) -> None:
+    """Give the base the vocabulary that the adapter brings embeddings for."""
+    for name, tensor in read_header(folder.path / ADAPTER).tensors.items():
+        plain = name.replace(".base_layer.", ".").replace(".original_module.", ".")
+        module, _, what = plain.rpartition(".")
+        ends = module.rsplit(".", 1)[-1]
+        if what == "weight" and ends in (*EMBEDDING, *OUTPUT) and len(tensor.shape) == 2:
+            if tensor.shape[0] != model.get_input_embeddings().weight.shape[0]:
+                model.resize_token_embeddings(tensor.shape[0], mean_resizing=False)
+            return
+
+
+def find_model(folder: Folder, given: Path | None) -> Folder:
+    """The folder of an adapter's base. Raises `CannotLoad`."""
     named = (folder.json(ADAPTER_CONFIG).value or {}).get("base_model_name_or_path")
     named = named if isinstance(named, str) else None
     path = find_base(named, given)
@@ -220,6 +235,11 @@ def available_memory() -> int:
 
 
 _TORCH = {"BF16": torch.bfloat16, "F16": torch.float16, "F32": torch.float32}
+
+
+def stored_type(folder: Folder) -> torch.dtype:
+    """The type in which most of a model's weights are stored. Raises `CannotLoad`."""
+    return _stored(folder)[1]
 
 
 def _stored(folder: Folder) -> tuple[int, torch.dtype]:

@@ -118,7 +118,7 @@ def judge_loaded(
     facts["prompts"] = [
         {"prompt": p, "before": b.text, "after": a.text} for p, b, a in zip(PROMPTS, before, after, strict=True)
     ]
-    effect, numbers = judge_effect(before, after)
+    effect, numbers = judge_effect([said.logits for said in before], [said.logits for said in after])
     facts["effect"] = numbers
     on_step(1.0, "verify.done")
     return (load, effect), facts
@@ -144,15 +144,16 @@ def ask_all(model: Any, loaded: Loaded) -> list[Said]:
     return said
 
 
-def judge_effect(before: Sequence[Said], after: Sequence[Said]) -> tuple[Check, dict[str, JsonValue]]:
+def judge_effect(before: Sequence[torch.Tensor], after: Sequence[torch.Tensor]) -> tuple[Check, dict[str, JsonValue]]:
     """Check `effect`, and its numbers: `max` and `mean` of |Δlogit|, `changed`: share of top tokens that are others.
 
-    A vocabulary that training has enlarged is compared over the rows that both have.
+    Logits are (tokens of a prompt, vocabulary). A vocabulary that training has enlarged is compared over the rows that
+    both have.
     """
     largest, scale, total, count, changed, places = 0.0, 0.0, 0.0, 0, 0, 0
     for old, new in zip(before, after, strict=True):
-        width = min(old.logits.shape[-1], new.logits.shape[-1])
-        one, other = old.logits[:, :width], new.logits[:, :width]
+        width = min(old.shape[-1], new.shape[-1])
+        one, other = old[:, :width], new[:, :width]
         difference = (other - one).abs()
         largest = max(largest, float(difference.max()))
         scale = max(scale, float(one.abs().max()))

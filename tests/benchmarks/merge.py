@@ -1,0 +1,156 @@
+"""Merging a rank-16 adapter on all linear layers into a base of 2.2 GB, against peft and against `cp`.
+
+    python -m tests.benchmarks.merge [FOLDER]      prints ratios; needs 10 GB of disk in FOLDER and 8 GB of memory
+
+Each side is a process of its own, timed from its start to its end with the interpreter's imports. Memory is the largest
+anonymous resident size (RssAnon of /proc/PID/status, read every 5 ms): what the process itself holds, without the pages
+of the files that it reads, which the kernel may drop. `cp` copies the merged file, without waiting for the disk, as
+peft does not either; ours waits for the disk (fsync) before the folder takes its name.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from zeroboard.checkpoints.architecture import expected_tensors
+from zeroboard.checkpoints.writer import Entry, plan_shards, write_shards
+from zeroboard.contract.requests import MergeRequest
+
+CONFIG = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 2048,
+    "intermediate_size": 8192,
+    "num_hidden_layers": 16,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "vocab_size": 32000,
+    "tie_word_embeddings": False,
+    "dtype": "bfloat16",
+}
+TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+RANK = 16
+
+PEFT = """
+import sys, torch
+from peft import PeftModel
+from transformers import AutoModelForCausalLM
+base, adapter, target = sys.argv[1:]
+model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.bfloat16)
+PeftModel.from_pretrained(model, adapter).merge_and_unload().save_pretrained(target)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A process."""
+
+    seconds: float
+    peak: int
+    """Bytes."""
+
+
+def write_base(folder: Path) -> Path:
+    """Random weights of a size that products of 2048 numbers stay small."""
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(CONFIG))
+    entries = [Entry(name=n, dtype="BF16", shape=s) for n, s in expected_tensors(CONFIG).shapes.items()]
+    random = np.random.default_rng(0)
+
+    def read(entry: Entry) -> list[bytes]:
+        values = random.standard_normal(entry.bytes // 2, np.float32) * np.float32(0.02)
+        return [(values.view(np.uint32) >> 16).astype(np.uint16).tobytes()]
+
+    write_shards(folder, plan_shards(entries), read, workers=1)
+    return folder
+
+
+def write_adapter(folder: Path, base: Path) -> Path:
+    folder.mkdir(parents=True)
+    config = {"peft_type": "LORA", "task_type": "CAUSAL_LM", "r": RANK, "lora_alpha": 32, "bias": "none"}
+    config |= {"target_modules": list(TARGETS), "base_model_name_or_path": str(base)}
+    (folder / "adapter_config.json").write_text(json.dumps(config))
+    entries = []
+    for name, shape in expected_tensors(CONFIG).shapes.items():
+        module = name.removesuffix(".weight")
+        if module.endswith(TARGETS):
+            sizes = {"lora_A": (RANK, shape[1]), "lora_B": (shape[0], RANK)}
+            entries += [
+                Entry(name=f"base_model.model.{module}.{k}.weight", dtype="F32", shape=s) for k, s in sizes.items()
+            ]
+    random = np.random.default_rng(1)
+
+    def read(entry: Entry) -> list[bytes]:
+        return [(random.standard_normal(entry.shape, np.float32) * np.float32(0.02)).tobytes()]
+
+    write_shards(folder, plan_shards(entries, stem="adapter_model", split=False), read, workers=1)
+    return folder
+
+
+def measure(argv: list[str], stdin: str = "") -> Measured:
+    """Run it to its end; it must succeed."""
+    os.sync()
+    started = time.monotonic()
+    with tempfile.TemporaryFile("w+") as said:
+        process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=said, stderr=said, text=True)
+        peak = [0]
+        watching = threading.Thread(target=_watch, args=(process, peak))
+        watching.start()
+        process.communicate(stdin)
+        seconds = time.monotonic() - started
+        watching.join()
+        said.seek(0)
+        if process.returncode != 0:
+            raise SystemExit(said.read())
+    return Measured(seconds, peak[0])
+
+
+def _watch(process: subprocess.Popen[str], peak: list[int]) -> None:
+    status = Path(f"/proc/{process.pid}/status")
+    while process.poll() is None:
+        try:
+            text = status.read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            return
+        kilobytes = [int(line.split()[1]) for line in text.splitlines() if line.startswith("RssAnon:")]
+        peak[0] = max(peak[0], 1024 * sum(kilobytes))
+        time.sleep(0.005)
+
+
+def main(home: Path) -> None:
+    """Prints three lines."""
+    base = write_base(home / "base")
+    adapter = write_adapter(home / "adapter", base)
+    request = MergeRequest(path=str(adapter), base=str(base), target=str(home / "ours"))
+    for file in base.iterdir():
+        file.read_bytes()  # both find the base in the page cache
+    ours = measure([sys.executable, "-m", "zeroboard.engine", "merge"], request.model_dump_json() + "\n")
+    file = home / "ours" / "model.safetensors"
+    size = file.stat().st_size
+    copied = measure(["cp", str(file), str(home / "copy")])
+    (home / "copy").unlink()
+    theirs = measure([sys.executable, "-c", PEFT, str(base), str(adapter), str(home / "theirs")])
+    print(f"time     {ours.seconds:6.1f} s   peft {theirs.seconds:6.1f} s   {theirs.seconds / ours.seconds:5.2f} × as fast")
+    print(f"memory   {ours.peak / 1e6:6.0f} MB  peft {theirs.peak / 1e6:6.0f} MB  {ours.peak / theirs.peak:5.2f} of peft's")
+    rate, limit = size / ours.seconds / 1e6, size / copied.seconds / 1e6
+    print(f"rate     {rate:6.0f} MB/s cp {limit:6.0f} MB/s  {rate / limit:5.2f} of cp's")
+
+
+if __name__ == "__main__":
+    place = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(tempfile.gettempdir())
+    work = Path(tempfile.mkdtemp(prefix="merge-", dir=place))
+    try:
+        main(work)
+    finally:
+        shutil.rmtree(work)

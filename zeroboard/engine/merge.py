@@ -1,0 +1,161 @@
+"""The verb `merge`: an adapter goes into its base, tensor by tensor; the result is a model of its own.
+
+The folder holds weights, config, generation settings with every end token, and the tokenizer and template that the
+training used; nothing of peft. It appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from zeroboard.checkpoints.folder import Folder, list_folder
+from zeroboard.checkpoints.inspect import CONFIG
+from zeroboard.checkpoints.merging import MergePlan, plan_merge
+from zeroboard.checkpoints.tokenizer import has_tokenizer
+from zeroboard.checkpoints.whole import whole_folder
+from zeroboard.checkpoints.writer import Entry, Shard, plan_shards, total_bytes, write_shards
+from zeroboard.contract.problems import Problem
+from zeroboard.contract.reports import MergeReport
+from zeroboard.contract.requests import Answer, MergeRequest
+from zeroboard.engine.blocks import pieces
+from zeroboard.engine.channel import Channel
+from zeroboard.errors import BrokenFile, NotFound, Refused
+from zeroboard.files import to_json, write_atomic
+from zeroboard.modelfiles import TEMPLATE, TOKEN_FILES, TOKENIZER_CONFIG, default_template
+
+GENERATION = "generation_config.json"
+
+SPARE = 64 << 20
+"""Bytes on the disk beside the weights: the tokenizer, and what else is small."""
+
+OnProgress = Callable[[float], None]
+"""Told the share of the bytes that are written, 0 to 1."""
+
+
+def main(channel: Channel) -> int:
+    """The verb: one `MergeRequest` in, progress, an `Answer` with a `MergeReport` (or the problems) out."""
+    request = MergeRequest.model_validate_json(channel.receive() or "")
+    try:
+        report = merge(request, lambda done: channel.progress("merge", done, "merge.writing"))
+    except Refused as refused:
+        channel.send(Answer(problems=refused.problems))
+    except (NotFound, BrokenFile) as error:
+        problem = Problem(code="model-missing", says=error.says, params=error.params)
+        channel.send(Answer(problems=(problem,)))
+    else:
+        channel.send(Answer(value=report.model_dump(mode="json")))
+    return 0
+
+
+def merge(request: MergeRequest, on_progress: OnProgress = lambda done: None) -> MergeReport:
+    """Merge into the folder `request.target`.
+
+    Raises `Refused` (whatever stands in the way, all of it), `NotFound`, `BrokenFile` where a file changed meanwhile.
+    """
+    started = time.monotonic()
+    base = Path(request.base) if request.base else None
+    plan = plan_merge(Path(request.path), base, dtype=request.dtype)
+    target = Path(request.target)
+    shards = plan_shards((output.entry for output in plan.outputs.values()), shard_bytes=request.shard_bytes)
+    check_room(target, total_bytes(shards))
+    with whole_folder(target) as folder:
+        _write_weights(folder, plan, shards, on_progress)
+        write_atomic(folder / CONFIG, to_json(plan.config))
+        copy_tokenizer(list_folder(plan.adapter), list_folder(plan.base), folder)
+        _write_generation(plan, folder, request.trust_remote_code)
+    return MergeReport(
+        path=str(target),
+        base=str(plan.base),
+        tensors=len(plan.outputs),
+        changed=plan.changed,
+        bytes=total_bytes(shards),
+        files=tuple(shard.file for shard in shards),
+        seconds=round(time.monotonic() - started, 2),
+        notes=plan.notes,
+    )
+
+
+def check_room(target: Path, size: int) -> None:
+    """Raises `Refused` (`disk-space`) where the disk cannot take `size` bytes at `target`."""
+    home = next(parent for parent in target.absolute().parents if parent.is_dir())
+    free, needed = shutil.disk_usage(home).free, size + SPARE
+    if free < needed:
+        params = {"path": str(home), "needed": f"{needed / 2**30:,.1f} GiB", "free": f"{free / 2**30:,.1f} GiB"}
+        raise Refused([Problem(code="disk-space", says="merge.no-room", params=dict(params))])
+
+
+def _write_weights(folder: Path, plan: MergePlan, shards: tuple[Shard, ...], on_progress: OnProgress) -> None:
+    threads = torch.get_num_threads()
+    total, done, told = max(total_bytes(shards), 1), 0, -1
+
+    def advance(count: int) -> None:
+        nonlocal done, told
+        done += count
+        if (percent := 100 * done // total) > told:
+            told = percent
+            on_progress(done / total)
+
+    def read(entry: Entry) -> object:
+        torch.set_num_threads(1)  # of the writer's thread: they work side by side, each on its own tensor
+        return pieces(plan.outputs[entry.name])
+
+    try:
+        write_shards(folder, shards, read, workers=threads, on_bytes=advance)  # type: ignore[arg-type]
+    finally:
+        torch.set_num_threads(threads)
+
+
+def copy_tokenizer(adapter: Folder, base: Folder, target: Path) -> None:
+    """The tokenizer of the training: that beside the adapter, else the base's; the template likewise.
+
+    Modules of a model with code of its own are copied too, and not run.
+    """
+    home = adapter if has_tokenizer(adapter) else base
+    for name in TOKEN_FILES:
+        if name in home.files:
+            shutil.copyfile(home.path / name, target / name)
+    if TEMPLATE in adapter.files:
+        shutil.copyfile(adapter.path / TEMPLATE, target / TEMPLATE)
+    elif TEMPLATE in base.files and not default_template(
+        (home.json(TOKENIZER_CONFIG).value or {}).get("chat_template")
+    ):
+        shutil.copyfile(base.path / TEMPLATE, target / TEMPLATE)
+    if (base.json(CONFIG).value or {}).get("auto_map"):
+        for name in base.top():
+            if name.endswith(".py"):
+                shutil.copyfile(base.path / name, target / name)
+
+
+def _write_generation(plan: MergePlan, folder: Path, trust_remote_code: bool) -> None:
+    """The base's settings, with what the template writes after an answer among the end tokens."""
+    base = list_folder(plan.base)
+    settings = dict(base.json(GENERATION).value or {})
+    known = settings.get("eos_token_id", plan.config.get("eos_token_id"))
+    ends = known if isinstance(known, list) else [known]
+    ends = [token for token in ends if isinstance(token, int)]
+    ends += [token for token in _end_tokens(folder, trust_remote_code) if token not in ends]
+    if not ends and not settings:
+        return
+    if ends:
+        settings["eos_token_id"] = ends[0] if len(ends) == 1 else ends
+    write_atomic(folder / GENERATION, to_json(settings))
+
+
+def _end_tokens(folder: Path, trust_remote_code: bool) -> tuple[int, ...]:
+    if not has_tokenizer(list_folder(folder)):
+        return ()
+    # here: these take seconds to import, and the weights do not need them
+    from zeroboard.engine.rendering import end_tokens, ensure_template
+    from zeroboard.engine.tokens import load_tokenizer
+
+    try:
+        tokenizer = load_tokenizer(folder, trust_remote_code=trust_remote_code)
+    except (OSError, ValueError):  # the comparison that follows says that no tokenizer can be loaded
+        return ()
+    ensure_template(tokenizer)
+    return end_tokens(tokenizer)
