@@ -186,6 +186,12 @@ def test_what_does_not_change_is_not_asked_again(look: Look, tmp_path_factory: p
     assert (first.utilization, second.utilization) == (1, 99)
 
 
+def test_the_clock_of_the_memory_is_asked_for_now_and_then(look: Look) -> None:
+    told = [t.gpus[0] for t in look(ONE, 7, between=ONE.replace("sm=1 mem=2", "sm=7 mem=9"))]
+    assert [gpu.clock_sm for gpu in told] == [1, 7, 7, 7, 7, 7, 7]
+    assert [gpu.clock_memory for gpu in told] == [2, 2, 2, 2, 2, 9, 9]
+
+
 def test_an_id_that_was_given_anew_is_looked_up_anew() -> None:
     owners = Owners()
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:

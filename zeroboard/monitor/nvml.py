@@ -50,6 +50,8 @@ THROTTLE: dict[int, str] = {
 
 ANEW = 30
 """Looks after which everything is asked again: handles, names, and what was refused."""
+SELDOM = 5
+"""Looks for which an answer holds that changes rarely and is nobody's first question."""
 
 
 def probe() -> Probe:
@@ -115,9 +117,12 @@ class _Card:
         self._handle: Any = None
         self._refused: dict[str, str] = {}
         self._errors: dict[str, str] = {}
+        self._seldom: dict[str, tuple[int, Any]] = {}
+        self._looks = 0
 
     def look(self) -> GpuFacts:
         self._errors = dict(self._refused)
+        self._looks += 1
         if self._handle is None:
             self._handle = _ask(lambda: pynvml.nvmlDeviceGetHandleByIndex(self.index), self._errors, "handle")
         facts: dict[str, Any] = {}
@@ -172,18 +177,18 @@ class _Card:
         words = None if mask is None else tuple(dict.fromkeys(word for bit, word in THROTTLE.items() if mask & bit))
         return {
             "clock_sm": self.ask("clock_sm", pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_SM),
-            "clock_memory": self.ask("clock_memory", pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_MEM),
+            "clock_memory": self.seldom("clock_memory", pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_MEM),
             "throttle": words,
         }
 
     def _mig(self) -> dict[str, Any]:
         """Processes, and the slices with theirs: in MIG mode the card itself knows of no process."""
         self._keep("mig", pynvml.nvmlDeviceGetMigMode, make=lambda mode: mode[0] == pynvml.NVML_DEVICE_MIG_ENABLE)
-        processes = self._processes(self.ask)
+        processes = self._processes(self.ask, self.seldom)
         if not self.known.get("mig"):
             return {"processes": processes}
         handles = self._slices()
-        inner = [found for handle in handles if (found := self._processes(_asker(handle))) is not None]
+        inner = [found for handle in handles if (found := self._processes(_asker(handle), _asker(handle))) is not None]
         if inner:
             processes = _merged(processes or (), *inner)
         return {"processes": processes, "slices": tuple(_slice(handle) for handle in handles)}
@@ -193,10 +198,10 @@ class _Card:
         found = [_asker(self._handle)("slice", pynvml.nvmlDeviceGetMigDeviceHandleByIndex, n) for n in range(count)]
         return [handle for handle in found if handle is not None]  # a place without a slice is "not found"
 
-    def _processes(self, ask: Callable[..., Any]) -> tuple[GpuProcess, ...] | None:
+    def _processes(self, ask: Callable[..., Any], seldom: Callable[..., Any]) -> tuple[GpuProcess, ...] | None:
         """Of compute and of graphics; one that does both is in both lists. None where compute is not told."""
         compute = ask("processes", pynvml.nvmlDeviceGetComputeRunningProcesses)
-        graphics = ask("graphics", pynvml.nvmlDeviceGetGraphicsRunningProcesses)
+        graphics = seldom("graphics", pynvml.nvmlDeviceGetGraphicsRunningProcesses)
         if compute is None:
             return None
         return _merged(*([self._process(found)] for found in (*compute, *(graphics or ()))))
@@ -212,6 +217,17 @@ class _Card:
         answer = _ask(lambda: call(self._handle, *rest), self._errors, field)
         if self._errors.get(field) in REFUSED:
             self._refused[field] = self._errors[field]
+        return answer
+
+    def seldom(self, field: str, call: Callable[..., Any], *rest: Any) -> Any:
+        """A reading of this card that is asked for in every `SELDOM`th look."""
+        until, answer = self._seldom.get(field, (0, None))
+        if self._looks >= until:
+            answer = self.ask(field, call, *rest)
+            if answer is not None:
+                self._seldom[field] = self._looks + SELDOM, answer
+            else:
+                self._seldom.pop(field, None)
         return answer
 
     def _keep(self, field: str, call: Callable[..., Any], *rest: Any, make: Callable[[Any], Any] = int) -> None:
