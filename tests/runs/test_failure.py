@@ -53,6 +53,13 @@ def test_a_kill_that_the_memory_limit_counted_is_a_full_memory(tmp_path: Path) -
     assert found.code == "host-oom" and found.params["rank"] == 1
 
 
+def test_a_counted_kill_goes_before_ranks_that_only_miss_the_one_that_was_killed(tmp_path: Path) -> None:
+    echo = error(0, 5.0, message="Connection closed by peer [127.0.0.1]:4711")
+    assert explain(ending(tmp_path, echo, kills=1)).code == "host-oom"
+    assert explain(ending(tmp_path, echo)).code == "python-exception"
+    assert explain(ending(tmp_path, echo, error(1, 6.0, "ValueError", "bad row"), kills=1)).code == "python-exception"
+
+
 def test_the_earliest_exception_is_the_cause(tmp_path: Path) -> None:
     found = explain(ending(tmp_path, error(0, 5.0), error(1, 4.0, "ValueError", "bad row")))
     assert (found.code, found.params["rank"], found.params["type"]) == ("python-exception", 1, "ValueError")

@@ -43,10 +43,15 @@ FINDING_CODES = (
     "precision-unsupported",
     "no-training-happened",
     "stalled",
+    "gpu-throttled",
+    "gpu-idle",
+    "gpu-memory-full",
+    "gpu-foreign",
     "benign",
     "python-exception",
 )
-"""What a log can show; a run's own problem (a failed verification, a changed plan) keeps the code of that problem."""
+"""What a log, or a look at a live run, can show; a run's own problem (a failed verification, a changed plan) keeps the
+code of that problem."""
 
 
 class Evidence(Record):

@@ -17,6 +17,7 @@ from zeroboard.diagnosis.reading import Line, logs
 from zeroboard.diagnosis.remedies import remedies
 from zeroboard.diagnosis.rules import Rule
 from zeroboard.diagnosis.sightings import Shown, Sighting
+from zeroboard.diagnosis.witnesses import witnesses
 
 QUOTED = 500
 """Characters of a line that is quoted as evidence."""
@@ -73,6 +74,8 @@ class _Case:
         for finding in self._others(root) + self._symptoms():
             if all(f.code != finding.code for f in findings):
                 findings.append(finding)
+        if root is not None and self.facts is not None:
+            findings += witnesses(root, self.facts)
         if not findings and (silent := self._silent()) is not None:
             findings.append(silent)
         noise = self._noise()

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from zeroboard.contract.events import ErrorEvent, StepEvent
+from zeroboard.contract.findings import Finding
 from zeroboard.contract.problems import Problem
+from zeroboard.contract.readings import Reading
 from zeroboard.contract.spec import RunSpec
 from zeroboard.contract.state import RunState
 from zeroboard.diagnosis.course import Course
@@ -42,6 +44,12 @@ class RunFacts:
     """When something was last heard of it, in seconds since the epoch."""
     spec: RunSpec | None = None
     """What was asked, so that remedies can be values."""
+    gpus: tuple[str, ...] = ()
+    """UUIDs in the order of the ranks."""
+    noticed: tuple[Finding, ...] = ()
+    """What was noticed while it ran, whether or not it was over before the end; the last words of each."""
+    readings: tuple[Reading, ...] = ()
+    """The last samples of the machine, oldest first."""
 
     @property
     def decided(self) -> Problem | None:

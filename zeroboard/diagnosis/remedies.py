@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from zeroboard.contract.findings import Remedy
 from zeroboard.contract.problems import Scalar
-from zeroboard.contract.spec import RunSpec
+from zeroboard.contract.spec import RunSpec, fields
 
 Fields = dict[str, Scalar]
 Mend = Callable[[RunSpec | None], Fields | None]
@@ -19,6 +19,9 @@ None: nothing that a field can do."""
 
 SHORTEST = 128
 """Tokens; a maximum length is not halved below it."""
+_BOUNDS = {facts.key: int(facts.le) for facts in fields() if facts.kind == "integer" and facts.le is not None}
+MOST_SAMPLES, MOST_PASSES = _BOUNDS["train.micro_batch"], _BOUNDS["train.accumulation"]
+MOST_ELEMENTS = _BOUNDS["zero.bucket_size"]
 
 
 def by_hand(spec: RunSpec | None) -> Fields | None:
@@ -34,7 +37,16 @@ def smaller_batches(spec: RunSpec | None) -> Fields | None:
     if micro == 1:
         return {}
     half = micro // 2
-    return {"train.micro_batch": half, "train.accumulation": -(-micro * passes // half)}
+    more = -(-micro * passes // half)
+    return {"train.micro_batch": half, "train.accumulation": more} if more <= MOST_PASSES else {}
+
+
+def larger_batches(spec: RunSpec | None) -> Fields | None:
+    """Twice the micro-batch, half the accumulation: the global batch stays, or grows where that is odd."""
+    if spec is None:
+        return None
+    double, fewer = 2 * spec.train.micro_batch, -(-spec.train.accumulation // 2)
+    return {"train.micro_batch": double, "train.accumulation": fewer} if double <= MOST_SAMPLES else {}
 
 
 def checkpointing(spec: RunSpec | None) -> Fields | None:
@@ -93,6 +105,21 @@ def any_precision(spec: RunSpec | None) -> Fields | None:
 
 def no_overlap(spec: RunSpec | None) -> Fields | None:
     return {} if spec is not None and not spec.zero.overlap_comm else {"zero.overlap_comm": False}
+
+
+def overlap(spec: RunSpec | None) -> Fields | None:
+    """Without a stage there is nothing to switch: plain DDP overlaps already."""
+    if spec is not None and (spec.zero.stage == "none" or spec.zero.overlap_comm):
+        return {}
+    return {"zero.overlap_comm": True}
+
+
+def larger_buckets(spec: RunSpec | None) -> Fields | None:
+    """Twice as large, where a size was asked for; what is chosen by itself is as large as the model allows."""
+    if spec is None or spec.zero.bucket_size is None:
+        return None
+    double = 2 * spec.zero.bucket_size
+    return {"zero.bucket_size": double} if spec.zero.stage != "none" and double <= MOST_ELEMENTS else {}
 
 
 def gather(spec: RunSpec | None) -> Fields | None:
@@ -165,7 +192,22 @@ REMEDIES: dict[str, tuple[tuple[str, Mend], ...]] = {
     "gpu-unavailable": (("doctor", by_hand), ("every-gpu", every_gpu)),
     "precision-unsupported": (("any-precision", any_precision), ("fp32", fp32)),
     "no-training-happened": (("judge-data", by_hand),),
+    "no-training-happened.still": (("labels", by_hand), ("bf16", bf16), ("no-overlap", no_overlap)),
     "stalled": (("which-rank", by_hand),),
+    "stalled.behind": (("read-stack", by_hand), ("network", by_hand), ("no-overlap", no_overlap)),
+    "stalled.silent": (("stopped-process", by_hand), ("read-stack", by_hand)),
+    "stalled.together": (("read-stack", by_hand), ("network", by_hand), ("no-overlap", no_overlap)),
+    "gpu-throttled": (("cool-gpu", by_hand),),
+    "gpu-throttled.hardware": (("look-at-gpu", by_hand),),
+    "gpu-throttled.power": (("power-limit", by_hand),),
+    "gpu-idle": (
+        ("larger-batches", larger_batches),
+        ("overlap", overlap),
+        ("faster-network", by_hand),
+        ("larger-buckets", larger_buckets),
+    ),
+    "gpu-memory-full": _MEMORY,
+    "gpu-foreign": (("other-process", by_hand),),
     "benign": (),
     "python-exception": (("read-traceback", by_hand),),
     "python-exception.echo": (("other-logs", by_hand),),

@@ -15,6 +15,7 @@ from zeroboard.contract.problems import Problem, errors
 from zeroboard.contract.requests import Answer, Progress, StopRequest, read_stop
 from zeroboard.contract.spec import RunSpec
 from zeroboard.contract.state import Phase
+from zeroboard.diagnosis.stall import Patience
 from zeroboard.errors import EngineFailed
 from zeroboard.paths import Paths, RunPaths
 from zeroboard.planning.specs import read_spec
@@ -62,6 +63,10 @@ class Timing:
     """That the last word is tried to be written."""
     sample: float = 5.0
     """Between two readings of the machine."""
+    look: float = 2.0
+    """Between two looks at whether all is well with the training."""
+    patience: Patience = field(default_factory=Patience)
+    """That it may stand still."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from zeroboard.contract.events import ErrorEvent
 from zeroboard.contract.problems import Problem
+from zeroboard.diagnosis.matching import of_exception
 
 QUOTED = 1500
 """Characters of a message or of a log that a problem quotes."""
@@ -44,6 +45,8 @@ def explain(ending: Ending) -> Problem:
         rank, number = int(root.group(1)), -int(root.group(2))
         if number != signal.SIGTERM and not any(e.rank == rank for e in ending.errors):
             return killed(number, rank=rank, oom_kills=ending.oom_kills)
+    if ending.oom_kills and ending.errors and all(is_echo(error) for error in ending.errors):
+        return killed(signal.SIGKILL, rank=None, oom_kills=ending.oom_kills)
     if ending.errors:
         return raised(ending.errors)
     if ending.exit_code is not None and ending.exit_code < 0:
@@ -57,6 +60,11 @@ def explain(ending: Ending) -> Problem:
             "message": tail.strip()[-QUOTED:],
         },
     )
+
+
+def is_echo(error: ErrorEvent) -> bool:
+    """It only says that another rank was lost, or waited for one in vain."""
+    return of_exception(f"{error.type}: {error.message}")[0].role in ("echo", "late")
 
 
 def raised(errors: Iterable[ErrorEvent]) -> Problem:

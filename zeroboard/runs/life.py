@@ -15,7 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from zeroboard.contract.events import Event, PhaseEvent, StateEvent
+from zeroboard.contract.events import Event, FindingEvent, PhaseEvent, StateEvent
+from zeroboard.contract.findings import Finding
 from zeroboard.contract.problems import Problem, Scalar
 from zeroboard.contract.state import ENDED, Phase, RunState, State, may_go
 from zeroboard.files import append_line, to_json, write_atomic
@@ -119,6 +120,12 @@ class Life:
             seq=self._next(), time=time.time(), rank=SUPERVISOR, phase=phase, done=done, says=says, params=known
         )
         self._events.append(event)
+
+    def say_finding(self, finding: Finding, *, cleared: bool = False) -> None:
+        """Something was noticed, or is over; written at the next `flush`."""
+        self._events.append(
+            FindingEvent(seq=self._next(), time=time.time(), rank=SUPERVISOR, finding=finding, cleared=cleared)
+        )
 
     def flush(self, *, force: bool = False) -> bool:
         """Write what is not on disk yet (progress at most every `QUIET` seconds); whether all of it is there now."""

@@ -81,6 +81,25 @@ def send(mark: ProcessMark, number: int) -> None:
             return
 
 
+def catches(pid: int, number: int) -> bool:
+    """Whether a process has a handler of its own for a signal, so that the signal does not end it."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
+    except (OSError, ProcessLookupError):  # ended meanwhile, or no Linux: then nobody knows
+        return False
+    caught = next((line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:")), "0")
+    return bool(int(caught, 16) >> (number - 1) & 1)
+
+
+def owner(pid: int) -> str | None:
+    """Who a process is, for people: its user and its name; None where it ended, or is hidden from us."""
+    try:
+        process = psutil.Process(pid)
+        return f"{process.username()}: {process.name()}"
+    except (psutil.Error, KeyError):  # KeyError: a user without a name here
+        return None
+
+
 def kill_marked(run_id: str, *, since: float = 0.0, wait: float = 5.0) -> tuple[ProcessMark, ...]:
     """SIGKILL to everything that carries the run's mark, until nothing is left or `wait` seconds are over.
 

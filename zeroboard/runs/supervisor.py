@@ -149,6 +149,7 @@ class _Supervisor:
         events = watch.follower.read()
         life.resume(max((e.seq for e in events if e.rank < 0), default=0))
         watch.take(events)
+        watch.alarm.inherit(events)
         life.note(supervisor=own_mark())
         launcher = find_launcher(context)
         if launcher is not None:
@@ -158,6 +159,7 @@ class _Supervisor:
             return
         kill_marked(context.run.id, since=life.state.created)
         watch.take(watch.follower.read())
+        watch.alarm.close()
         verifying = life.state.state == "verifying"
         life.go("lost")
         if watch.end is not None or watch.errors or verifying:

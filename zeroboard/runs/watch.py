@@ -28,6 +28,7 @@ from zeroboard.contract.events import (
 )
 from zeroboard.contract.problems import Problem
 from zeroboard.contract.state import ProcessMark
+from zeroboard.runs.alarm import Alarm
 from zeroboard.runs.context import Context, Failed
 from zeroboard.runs.failure import oom_kills
 from zeroboard.runs.follow import Follower
@@ -102,6 +103,7 @@ class Watch:
     def __init__(self, context: Context) -> None:
         self.context = context
         self.follower = Follower(context.run.events)
+        self.alarm = Alarm(context)
         self.sampler = Sampler(context)
         self.training = False
         self.end: EndEvent | None = None
@@ -118,6 +120,7 @@ class Watch:
         for event in events:
             if event.rank < 0:
                 continue
+            self.alarm.hear(event)
             match event:
                 case PhaseEvent() if not self.training:
                     life.note(phase_done=event.done)
@@ -154,11 +157,13 @@ class Watch:
             self.reconcile()
             if not running:
                 break
+            self.alarm.look()
             self._stop_ladder(launcher)
             context.life.flush()
             context.check_disk()
             self.sampler.look()
             time.sleep(context.timing.tick)
+        self.alarm.close()
         context.life.note(exit_code=launcher.exit_code)
         self.sweep(launcher)
 
@@ -175,6 +180,7 @@ class Watch:
 
     def end_all(self, launcher: Launcher | None) -> None:
         """End everything at once: the run is given up."""
+        self.alarm.close()
         kill_marked(self.context.run.id, since=launcher.mark.started if launcher is not None else 0.0)
         if launcher is not None and launcher.process is not None:
             launcher.process.wait()

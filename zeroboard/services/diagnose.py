@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
+from zeroboard.contract.events import EVENT, FindingEvent
 from zeroboard.contract.findings import Diagnosis, Finding
 from zeroboard.contract.spec import RunSpec
 from zeroboard.diagnosis.diagnose import diagnose as judge
@@ -22,6 +25,10 @@ from zeroboard.runs.snapshot import Snapshot, SnapshotReader
 
 GLANCE = 8 << 20
 """Bytes of all logs together that a look at a run may cost."""
+LATEST = 64
+"""Readings before the end of a run that may help to explain it."""
+FINDING = b'"kind":"finding"'
+"""In every line of the events that holds one; looked for before the line is read, for there are many lines."""
 LEAST = 1 << 16
 """Bytes of each log that it looks at in any case."""
 
@@ -64,14 +71,18 @@ def diagnose(paths: Paths, word: str) -> Diagnosed:
 def of_run(run: RunPaths, snapshot: Snapshot, *, glance: bool = False) -> Diagnosis:
     """Why a run failed: its events and exit codes first, explained by its logs. `glance`: only the end of each log."""
     spec = asked(run)
-    last = [snapshot.last] if snapshot.last is not None else []
-    heard = [event.time for event in (*last, *snapshot.ranks[-1:], *snapshot.saves[-1:])]
+    resolved = snapshot.plan.resolved if snapshot.plan is not None else None
+    step = [snapshot.last] if snapshot.last is not None else []
+    heard = [event.time for event in (*step, *snapshot.ranks[-1:], *snapshot.saves[-1:])]
     facts = RunFacts(
         state=snapshot.state,
         errors=snapshot.errors,
         steps=tuple(each_step(run)),
         last_event=max(heard, default=None),
         spec=spec,
+        gpus=resolved.gpus if resolved is not None else (),
+        noticed=noticed(run),
+        readings=snapshot.history[-LATEST:],
     )
     found = logs(run.folder)
     problem = snapshot.state.problem
@@ -81,6 +92,31 @@ def of_run(run: RunPaths, snapshot: Snapshot, *, glance: bool = False) -> Diagno
     last = max(LEAST, GLANCE // max(1, len(found))) if glance else None
     diagnosis = judge(run.folder, now=time.time(), facts=facts, skip=skip, last=last)
     return diagnosis or Diagnosis(root=None)
+
+
+def noticed(run: RunPaths) -> tuple[Finding, ...]:
+    """What was noticed while a run went on, with its last words, in the order of its first; over or not."""
+    found: dict[tuple[str, int | None], Finding] = {}
+    try:
+        with run.events.open("rb") as stream:
+            lines = [line for line in stream if FINDING in line]
+    except FileNotFoundError:
+        return ()
+    for line in lines:
+        try:
+            event = EVENT.validate_json(line)
+        except ValidationError:  # half a line, or one of another version
+            continue
+        if isinstance(event, FindingEvent):
+            found[event.finding.code, event.finding.rank] = event.finding
+    return tuple(found.values())
+
+
+def of_any(run: RunPaths, snapshot: Snapshot, *, glance: bool = True) -> Diagnosis:
+    """What there is to say of a run: why it failed, or else what is noticed while it goes on."""
+    if snapshot.state.state in ("failed", "lost"):
+        return of_run(run, snapshot, glance=glance)
+    return Diagnosis(root=None, findings=snapshot.findings)
 
 
 def said(value: Diagnosis, language: Language = "en") -> dict[str, Any]:

@@ -62,9 +62,6 @@ def _evaluation(snapshot: Snapshot) -> dict[str, Any] | None:
 
 
 def _findings(paths: Paths, snapshot: Snapshot, language: Language) -> list[dict[str, Any]]:
-    """Why it failed; a run that did not fail has none here (`zeroboard diagnose` looks at any)."""
-    state = snapshot.state
-    if state.state not in ("failed", "lost"):
-        return []
-    found = diagnose.of_run(paths.run(state.id), snapshot, glance=True)
+    """Why it failed, or what is noticed while it goes on (`zeroboard diagnose` looks at any)."""
+    found = diagnose.of_any(paths.run(snapshot.state.id), snapshot)
     return [diagnose.finding(finding, language) for finding in found.findings]
