@@ -9,8 +9,11 @@ import pytest
 
 from tests.diagnosis.told import raised
 from tests.fakes import make_run, popen
+from zeroboard.contract.events import FindingEvent
+from zeroboard.contract.findings import Evidence, Finding
 from zeroboard.contract.state import ENDED
 from zeroboard.errors import NotFound, UsageError
+from zeroboard.files import append_line
 from zeroboard.paths import Paths, RunPaths
 from zeroboard.runs.registry import read_state
 from zeroboard.services import diagnose, runs, show
@@ -45,6 +48,36 @@ def test_the_log_of_the_rank_explains_with_fields_that_fit_the_run_s_spec(paths:
         "file": "logs/rank_1.log", "line": 5, "text": "torch.OutOfMemoryError: CUDA out of memory.",
     }  # fmt: skip
     assert finding["remedies"][0]["set"] == {"train.micro_batch": 1, "train.accumulation": 8}
+
+
+STALLED = Finding(code="stalled", severity="warning", rank=1, says="finding.stalled.together", params={"seconds": 9})
+
+
+def notice(run: RunPaths, *events: tuple[Finding, bool]) -> None:
+    for number, (found, cleared) in enumerate(events, 1000):
+        event = FindingEvent(seq=number, time=time.time(), rank=-1, finding=found, cleared=cleared)
+        append_line(run.events, event.model_dump_json())
+
+
+def test_a_run_that_goes_on_shows_what_is_noticed_until_it_is_over(paths: Paths) -> None:
+    run = make_run(paths)
+    notice(run, (STALLED, False))
+    (finding,) = show.show(paths, run.id)["findings"]
+    assert (finding["code"], finding["rank"], finding["severity"]) == ("stalled", 1, "warning")
+    assert "9 s" in finding["message"]
+    notice(run, (STALLED, True))
+    assert show.show(paths, run.id)["findings"] == []
+
+
+def test_what_was_noticed_before_the_end_testifies_behind_the_root_cause(paths: Paths) -> None:
+    run = run_to_its_end(paths, "--die-at", "2")
+    last = STALLED.model_copy(update={"evidence": Evidence(file="logs/rank_1.log", line=3, text="in wait")})
+    notice(run, (STALLED, False), (last, False), (last, True), (STALLED.model_copy(update={"code": "gpu-idle"}), False))
+    append_line(run.events, '{"kind":"finding","broken')
+    found = diagnose.diagnose(paths, str(run.folder)).diagnosis
+    assert found.root == "killed-by-signal"
+    assert [finding.code for finding in found.findings] == ["killed-by-signal", "stalled"]
+    assert found.findings[1] == last
 
 
 def test_a_killed_run_without_a_word_in_its_logs_says_what_its_supervisor_saw(paths: Paths) -> None:
