@@ -57,12 +57,13 @@ def plan_run(root: Path, spec: RunSpec, run_id: str = "test-run") -> tuple[RunPa
     return run, plan
 
 
-def start(run: RunPaths, plan: Plan) -> subprocess.Popen[bytes]:
-    """The launcher, with its own output in `logs/launcher.log`."""
-    environ = {name: value for name, value in os.environ.items() if name not in plan.scrubbed} | plan.env
+def start(run: RunPaths, plan: Plan, *, module: str = "zeroboard.engine", **more: str) -> subprocess.Popen[bytes]:
+    """The launcher, with its own output in `logs/launcher.log`; `more` is added to its environment."""
+    environ = {name: value for name, value in os.environ.items() if name not in plan.scrubbed} | plan.env | more
+    argv = [module if word == "zeroboard.engine" else word for word in plan.argv]
     run.logs.mkdir(parents=True, exist_ok=True)
     with run.launcher_log.open("wb") as log:
-        return subprocess.Popen(plan.argv, env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
+        return subprocess.Popen(argv, env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
 
 
 def events(run: RunPaths) -> list[Event]:

@@ -18,13 +18,35 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tests.engine.launch import events, logs, plan_run, start
-from tests.tiny import tiny_model
+from tests.tiny import tiny_data, tiny_model
 from zeroboard.checkpoints.verify import make_report, verify_files
 from zeroboard.contract.beats import read_beats
-from zeroboard.contract.events import EndEvent, ErrorEvent, ProofEvent, RankEvent, SaveEvent, StepEvent, TrainEvent
+from zeroboard.contract.events import (
+    EndEvent,
+    ErrorEvent,
+    EvalEvent,
+    MemoryEvent,
+    ProofEvent,
+    RankEvent,
+    SaveEvent,
+    StepEvent,
+    TrainEvent,
+)
 from zeroboard.contract.plan import Plan
 from zeroboard.contract.requests import StopRequest
-from zeroboard.contract.spec import DataSpec, DeviceSpec, MethodSpec, ModelSpec, RunSpec, TrainSpec, ZeroSpec
+from zeroboard.contract.spec import (
+    DataSpec,
+    DeviceSpec,
+    MethodSpec,
+    ModelSpec,
+    Offload,
+    RunSpec,
+    Stage,
+    TrainSpec,
+    ZeroSpec,
+)
+from zeroboard.engine.loss import IGNORED, Collator, learned_loss
+from zeroboard.engine.tokens import TokenData
 from zeroboard.files import write_atomic
 from zeroboard.paths import RunPaths
 from zeroboard.zero.promise import judge_proof
@@ -44,17 +66,30 @@ ZERO = [
 
 
 def spec_for(
-    model: Path, data: Path, *, kind: str = "lora", stage: str = "none", offload: str = "none", **train: Any
+    model: Path,
+    data: Path,
+    *,
+    kind: str = "lora",
+    stage: str = "none",
+    offload: str = "none",
+    evaluation: float = 0.0,
+    **train: Any,
 ) -> RunSpec:
     settings: dict[str, Any] = {"learning_rate": 0.01, "epochs": 2, "micro_batch": 2, "accumulation": 2} | train
     return RunSpec(
         model=ModelSpec(path=str(model)),
-        data=DataSpec(path=str(data), max_length=128),
+        data=DataSpec(path=str(data), max_length=128, evaluation=evaluation),
         method=MethodSpec.model_validate({"kind": kind}),
         train=TrainSpec.model_validate(settings),
         zero=ZeroSpec.model_validate({"stage": stage, "offload": offload}),
         devices=DeviceSpec(count=2),
     )
+
+
+@pytest.fixture(scope="module")
+def evaluated_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """32 rows that all differ: 24 to train on, and 8 that are held out."""
+    return tiny_data(tmp_path_factory.mktemp("rows") / "data.jsonl", rows=32)
 
 
 def run_through(root: Path, spec: RunSpec) -> tuple[RunPaths, Plan]:
@@ -74,9 +109,11 @@ def reloaded(run: RunPaths, base: Path, kind: str) -> torch.nn.Module:
 @pytest.mark.parametrize("kind", ["lora", "full"])
 @pytest.mark.parametrize(("stage", "offload"), ZERO)
 def test_two_ranks_train_prove_and_leave_a_result_that_works(
-    tmp_path: Path, tiny_model_folder: Path, tiny_data_file: Path, stage: str, offload: str, kind: str
+    tmp_path: Path, tiny_model_folder: Path, evaluated_data: Path, stage: str, offload: str, kind: str
 ) -> None:
-    spec = spec_for(tiny_model_folder, tiny_data_file, kind=kind, stage=stage, offload=offload, save_every=4)
+    spec = spec_for(
+        tiny_model_folder, evaluated_data, kind=kind, stage=stage, offload=offload, evaluation=0.25, save_every=4
+    )
     run, plan = run_through(tmp_path, spec)
     said = events(run)
     assert not [event for event in said if isinstance(event, ErrorEvent)]
@@ -99,6 +136,10 @@ def test_two_ranks_train_prove_and_leave_a_result_that_works(
     share = train.trainable_parameters / train.parameters
     judged = judge_proof(proof.ranks, plan.promise, stage=stage, offload=offload, trainable_share=share)  # type: ignore[arg-type]
     assert judged.verdict == "in effect", judged
+    assert [rank.frozen_released for rank in proof.ranks] == [True if (stage, kind) == ("3", "lora") else None] * 2
+    for rank in (0, 1):
+        peaks = [event.peak for event in said if isinstance(event, MemoryEvent) and event.rank == rank]
+        assert peaks == sorted(set(peaks)) and peaks[0] >= proof.ranks[rank].parameter_bytes
 
     saves = [(event.path, event.done) for event in said if isinstance(event, SaveEvent)]
     assert saves[-2:] == [("model", False), ("model", True)]
@@ -119,6 +160,24 @@ def test_two_ranks_train_prove_and_leave_a_result_that_works(
     base = AutoModelForCausalLM.from_pretrained(tiny_model_folder, dtype=torch.float32)
     with torch.no_grad():
         assert (model(ids).logits - base(ids).logits).abs().max() > 0.01
+    evaluations = [event for event in said if isinstance(event, EvalEvent)]
+    assert [(event.step, event.epoch, event.rows) for event in evaluations] == [(3, 1.0, 8), (6, 2.0, 8)]
+    first, last = (event.loss for event in evaluations)
+    assert first is not None and last is not None and last < first
+    assert plan.resolved is not None
+    assert last == pytest.approx(loss_of(model, tmp_path / "tokens" / plan.resolved.tokens_key), rel=1e-4)
+
+
+def loss_of(model: torch.nn.Module, tokens: Path) -> float:
+    """The loss of a result over the rows that were held out, here in one process."""
+    held = TokenData(tokens, "evaluation")
+    total, learned = 0.0, 0
+    with torch.no_grad():
+        for row in range(len(held)):
+            batch = Collator(0)([held[row]])
+            total += float(learned_loss(model, batch, 1, keeps_positions=False))
+            learned += int((batch["labels"][:, 1:] != IGNORED).sum())
+    return total / learned
 
 
 def check_adapter(folder: Path, base: Path) -> None:
@@ -132,14 +191,51 @@ def check_adapter(folder: Path, base: Path) -> None:
     assert config["base_model_name_or_path"] == str(base)
 
 
-def test_sharding_does_not_change_the_training(tmp_path: Path, tiny_model_folder: Path, tiny_data_file: Path) -> None:
+@pytest.mark.parametrize(
+    ("stage", "offload", "ignored", "says"),
+    [
+        ("2", "none", "everything", "proof.other-stage"),
+        ("3", "none", "stage", "proof.other-stage"),
+        pytest.param("2", "optimizer", "offload", "proof.not-offloaded", marks=needs_compiler),
+    ],
+)
+def test_a_configuration_that_is_ignored_is_not_in_effect(
+    tmp_path: Path,
+    tiny_model_folder: Path,
+    tiny_data_file: Path,
+    stage: Stage,
+    offload: Offload,
+    ignored: str,
+    says: str,
+) -> None:
+    spec = spec_for(tiny_model_folder, tiny_data_file, stage=stage, offload=offload, max_steps=1)
+    run, plan = plan_run(tmp_path, spec)
+    assert start(run, plan, module="tests.engine.ignoring", IGNORING=ignored).wait(timeout=240) == 0, logs(run)
+    (proof,) = [event for event in events(run) if isinstance(event, ProofEvent)]
+    judged = judge_proof(proof.ranks, plan.promise, stage=stage, offload=offload, trainable_share=0.1)
+    assert (judged.verdict, judged.says) == ("not in effect", says), judged
+
+
+def test_neither_sharding_nor_evaluating_changes_the_training(
+    tmp_path: Path, tiny_model_folder: Path, evaluated_data: Path
+) -> None:
     curves = []
-    for stage, micro, accumulation in (("none", 2, 2), ("3", 1, 4)):
+    for stage, micro, accumulation, every in (("none", 2, 2, 2), ("3", 1, 4, 50)):
         spec = spec_for(
-            tiny_model_folder, tiny_data_file, kind="full", stage=stage, micro_batch=micro, accumulation=accumulation
+            tiny_model_folder,
+            evaluated_data,
+            kind="full",
+            stage=stage,
+            evaluation=0.25,
+            evaluate_every=every,
+            micro_batch=micro,
+            accumulation=accumulation,
         )
         run, _ = run_through(tmp_path / stage, spec)
-        curves.append([event.loss for event in events(run) if isinstance(event, StepEvent)])
+        said = events(run)
+        curves.append([event.loss for event in said if isinstance(event, StepEvent)])
+        evaluated = [event.step for event in said if isinstance(event, EvalEvent)]
+        assert evaluated == [step for step in range(1, 7) if step % every == 0 or step == 6]
     # both splits put the same eight samples into each step, so learned tokens, passes and ranks must weigh alike
     assert curves[0] == pytest.approx(curves[1], rel=0.02)
 

@@ -202,6 +202,10 @@ def test_states_that_were_not_offloaded_are_not_in_effect() -> None:
         "not in effect",
         "proof.not-offloaded",
     )
+    counters = kept(expected, offloaded_bytes=1200)  # what torch's own Adam always keeps there
+    assert verdict(counters, expected, "2", offload="optimizer")[0] == "not in effect"
+    assert verdict(kept(of("2")), None, "2", offload="optimizer") == ("not in effect", "proof.nothing-offloaded")
+    assert verdict(kept(expected), None, "2", offload="optimizer")[0] == "partly"
     half = kept(expected, offloaded_bytes=expected.offloaded_bytes // 2)
     assert verdict(half, expected, "2", offload="optimizer")[0] == "partly"
     assert verdict(kept(expected), expected, "2", offload="optimizer")[1] == "proof.in-effect.offload"
@@ -212,6 +216,27 @@ def test_lora_is_told_that_the_stage_saves_little() -> None:
     proof = judge_proof(kept(expected), expected, stage="2", offload="none", trainable_share=0.01)
     assert (proof.verdict, proof.says) == ("in effect", "proof.in-effect.small-share")
     assert proof.params["trained_percent"] == 1.0
+
+
+@pytest.mark.parametrize("kept_bytes", [120 * MILLION, 60 * MILLION])
+def test_frozen_parameters_that_stay_gathered_are_partly(kept_bytes: int) -> None:
+    expected = of("3", frozen=99 * MILLION)
+    ranks = kept(expected, stage=3, frozen_released=False, parameter_bytes=expected.parameter_bytes + kept_bytes)
+    assert verdict(ranks, expected, "3") == ("partly", "proof.frozen-kept")
+    assert verdict(kept(expected, stage=3, frozen_released=True), expected, "3")[0] == "in effect"
+
+
+def test_what_is_not_in_effect_outweighs_what_is_partly() -> None:
+    expected = of("3", frozen=99 * MILLION)
+    whole = {"frozen_released": False, "optimizer_bytes": 2 * expected.optimizer_bytes}
+    assert verdict(kept(expected, stage=3, **whole), expected, "3")[1] == "proof.held-whole.optimizer"
+
+
+def test_ranks_that_do_not_work_together_are_not_in_effect() -> None:
+    expected = of("2")
+    for found in (1, 3):
+        assert verdict(kept(expected, found), expected, "2", planned_ranks=2) == ("not in effect", "proof.other-ranks")
+    assert verdict(kept(expected, 2), expected, "2", planned_ranks=2)[0] == "in effect"
 
 
 def test_one_rank_alone_cannot_share() -> None:

@@ -1,6 +1,7 @@
 """What a rank says while it works, as lines of the run's `events.jsonl`; and the stop that all ranks share.
 
-Every rank says that it is there and which exception ended it; everything else is said by rank 0 alone.
+Every rank says that it is there, how much memory it has taken and which exception ended it; everything else is said by
+rank 0 alone.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from zeroboard.contract.events import (
     EndEvent,
     ErrorEvent,
+    EvalEvent,
+    MemoryEvent,
     PhaseEvent,
     ProofEvent,
     RankEvent,
@@ -27,10 +30,22 @@ from zeroboard.contract.events import (
 from zeroboard.contract.reports import RankProof
 from zeroboard.contract.requests import StopRequest, read_stop
 from zeroboard.engine.heart import Heart
+from zeroboard.engine.memory import PeakWatch
 from zeroboard.files import append_line
 from zeroboard.paths import RunPaths
 
-AnyEvent = EndEvent | ErrorEvent | PhaseEvent | ProofEvent | RankEvent | SaveEvent | StepEvent | TrainEvent
+AnyEvent = (
+    EndEvent
+    | ErrorEvent
+    | EvalEvent
+    | MemoryEvent
+    | PhaseEvent
+    | ProofEvent
+    | RankEvent
+    | SaveEvent
+    | StepEvent
+    | TrainEvent
+)
 
 
 def finite(value: Any) -> float | None:
@@ -80,6 +95,15 @@ class Reporter:
         if self.rank == 0:
             self._write(StepEvent, **facts)
 
+    def evaluated(self, **facts: Any) -> None:
+        """Rank 0: the fields of `EvalEvent`."""
+        if self.rank == 0:
+            self._write(EvalEvent, **facts)
+
+    def memory(self, *, step: int, peak: int) -> None:
+        """Every rank: the most memory that it has held, in bytes."""
+        self._write(MemoryEvent, step=step, peak=peak)
+
     def proof(self, ranks: tuple[RankProof, ...]) -> None:
         if self.rank == 0:
             self._write(ProofEvent, ranks=ranks)
@@ -103,8 +127,22 @@ class TrainingReporter(TrainerCallback):
     first, and the throughput counts every rank.
     """
 
-    def __init__(self, reporter: Reporter, *, facts: dict[str, int], samples_a_step: int) -> None:
+    def __init__(
+        self,
+        reporter: Reporter,
+        *,
+        facts: dict[str, int],
+        samples_a_step: int,
+        evaluates: bool = False,
+        evaluate_every: int | None = None,
+    ) -> None:
         self.reporter = reporter
+        self.evaluates = evaluates
+        """Whether there are rows that are held out."""
+        self.evaluate_every = evaluate_every
+        """Steps; None: at the end of each epoch."""
+        self.evaluated: int | None = None
+        """The step after which the last evaluation was made."""
         self.facts = facts
         """`rows`, `parameters`, `trainable_parameters`."""
         self.samples_a_step = samples_a_step
@@ -114,6 +152,8 @@ class TrainingReporter(TrainerCallback):
         """Tokens of this rank's samples in the present step, padding not counted; the trainer adds to it."""
         self._tokens = 0
         self._since = (0, 0.0)
+        self._step = 0
+        self._peak = PeakWatch(lambda peak: reporter.memory(step=self._step, peak=peak))
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -134,6 +174,8 @@ class TrainingReporter(TrainerCallback):
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         self.reporter.heart.at("wait", state.global_step)
+        self._step = state.global_step
+        self._peak.look()
         request = read_stop(self.reporter.run)
         seen = (
             self.step_tokens,
@@ -147,11 +189,33 @@ class TrainingReporter(TrainerCallback):
         self.reporter.heart.at("load")
         self.step_tokens = 0
         self._tokens += tokens
+        if self.evaluates and self.evaluate_every is not None:
+            control.should_evaluate = state.global_step % self.evaluate_every == 0
         if keep or discard:
             self.stop = StopRequest(discard=discard > 0, time=time.time())
             control.should_training_stop = True
+            control.should_evaluate = False
             control.should_save = not self.stop.discard
             control.should_log = True
+
+    def on_epoch_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        # who asked to stop waits for the ranks to leave
+        control.should_evaluate = self.evaluates and self.evaluate_every is None and self.stop is None
+
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        self._peak.look(last=True)
+
+    def was_evaluated(self, state: TrainerState, loss: float, *, rows: int, seconds: float) -> None:
+        """An evaluation was made; its time is none of the steps'."""
+        self.evaluated = state.global_step
+        self._since = (self._since[0], self._since[1] + seconds)
+        self.reporter.evaluated(
+            step=state.global_step, epoch=state.epoch or 0.0, loss=finite(loss), rows=rows, seconds=seconds
+        )
 
     def on_log(
         self,

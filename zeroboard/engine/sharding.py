@@ -8,6 +8,7 @@ The proof says what a rank *holds* after its first optimizer step, read from the
 - gradients: what stands between the last backward pass and the step, or between two passes of an accumulation, the
   larger of the two; None where neither could be read.
 - optimizer: the tensors of the optimizer's state plus the master partition where it has memory of its own.
+- frozen parameters: under stage 3, whether each was given back after its use.
 - offloaded: of these, what lies in host memory. On a GPU that is the tensors' own device; on the CPU, where all
   memory is the host's, it is what the engine says it offloads.
 
@@ -18,7 +19,6 @@ caching of an allocator (the peak shows those).
 from __future__ import annotations
 
 import os
-import resource
 import socket
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -31,6 +31,7 @@ from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState,
 
 from zeroboard.contract.plan import Plan, hash_files
 from zeroboard.contract.reports import RankProof
+from zeroboard.engine.memory import peak_memory
 from zeroboard.engine.operators import ready_to_build
 from zeroboard.engine.reporter import Reporter
 from zeroboard.errors import BrokenFile
@@ -141,7 +142,8 @@ def gradient_tensors(model: nn.Module, optimizer: Any) -> list[torch.Tensor]:
 def _offloaded_bytes(model: nn.Module, optimizer: Any, weights: list[torch.Tensor], states: list[torch.Tensor]) -> int:
     """Bytes of weights and optimizer states in host memory by offload."""
     if any(t.device.type != "cpu" for t in weights):
-        return _bytes(t for t in (*weights, *states) if t.device.type == "cpu")
+        # a step counter lies there with every optimizer of torch
+        return _bytes(t for t in (*weights, *states) if t.device.type == "cpu" and t.dim())
     zero = innermost(optimizer)
     total = 0
     if getattr(zero, "cpu_offload", False) or getattr(zero, "offload_optimizer", False):
@@ -149,6 +151,15 @@ def _offloaded_bytes(model: nn.Module, optimizer: Any, weights: list[torch.Tenso
     if getattr(zero, "offload_param", False):
         total += _bytes(_distinct(p.ds_tensor.data for p in model.parameters() if hasattr(p, "ds_tensor")))
     return total
+
+
+def frozen_released(model: nn.Module) -> bool | None:
+    """Whether every frozen parameter that stage 3 has sharded is an empty tensor now, but for those that it keeps.
+
+    None where no frozen parameter is sharded. DeepSpeed keeps small parameters gathered on purpose (`ds_persist`).
+    """
+    frozen = [p for p in model.parameters() if hasattr(p, "ds_tensor") and not p.requires_grad]
+    return all(p.data.numel() == 0 or p.ds_persist for p in frozen) if frozen else None
 
 
 class ProofTaker(TrainerCallback):
@@ -193,7 +204,6 @@ class ProofTaker(TrainerCallback):
         states = optimizer_tensors(optimizer, weights)
         engine = self.trainer.model_wrapped if self.trainer else None
         zero = isinstance(engine, deepspeed.DeepSpeedEngine)
-        on_gpu = any(t.is_cuda for t in (*weights, *states)) or torch.cuda.is_initialized()
         return {
             "rank": self.reporter.rank,
             "host": socket.gethostname(),
@@ -205,7 +215,6 @@ class ProofTaker(TrainerCallback):
             "gradient_bytes": self._gradient_bytes or None,
             "optimizer_bytes": _bytes(states),
             "offloaded_bytes": _offloaded_bytes(model, optimizer, weights, states),
-            "peak_memory_bytes": torch.cuda.max_memory_allocated()
-            if on_gpu
-            else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,  # Linux tells KiB
+            "frozen_released": frozen_released(model),
+            "peak_memory_bytes": peak_memory(),
         }

@@ -27,8 +27,8 @@ from zeroboard.contract.problems import Problem
 from zeroboard.contract.requests import Answer, TokeniseRequest
 from zeroboard.data.conversations import conversations
 from zeroboard.engine.channel import Channel
+from zeroboard.engine.loss import IGNORED
 from zeroboard.engine.rendering import Sample, TemplateRefused, encode, ensure_template
-from zeroboard.engine.trainer import IGNORED
 from zeroboard.errors import NotFound, Refused
 from zeroboard.files import place, read_json, share, to_json, write_atomic
 

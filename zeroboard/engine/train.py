@@ -20,12 +20,13 @@ from transformers import TrainingArguments, set_seed
 from zeroboard.contract.plan import Plan, Resolved
 from zeroboard.contract.spec import RunSpec
 from zeroboard.engine.heart import Heart
+from zeroboard.engine.loss import Collator
 from zeroboard.engine.model import count_parameters, load_model, save_result
 from zeroboard.engine.rendering import end_tokens, ensure_template
 from zeroboard.engine.reporter import Reporter, TrainingReporter
 from zeroboard.engine.sharding import ProofTaker, planned_config, start_deepspeed
 from zeroboard.engine.tokens import TokenData, load_tokenizer
-from zeroboard.engine.trainer import Collator, SupervisedTrainer
+from zeroboard.engine.trainer import SupervisedTrainer
 from zeroboard.errors import BrokenFile, NotFound
 from zeroboard.files import read_json
 from zeroboard.paths import Paths, RunPaths
@@ -71,7 +72,9 @@ def train(run: RunPaths, reporter: Reporter) -> None:
     torch.set_num_threads(resolved.threads)
     if resolved.device == "cuda":
         torch.cuda.set_device(local_rank)
-    data = TokenData(Paths(run.folder.parent.parent).tokens / resolved.tokens_key)
+    tokens = Paths(run.folder.parent.parent).tokens / resolved.tokens_key
+    data = TokenData(tokens)
+    held_out = TokenData(tokens, "evaluation") if data.facts.evaluation else None
     reporter.launching(0.1, "progress.launch.group")
     if config is not None:
         start_deepspeed(resolved.backend)
@@ -87,6 +90,8 @@ def train(run: RunPaths, reporter: Reporter) -> None:
         reporter,
         facts={"rows": len(data), "parameters": parameters, "trainable_parameters": trainable},
         samples_a_step=resolved.batch.total,
+        evaluates=held_out is not None,
+        evaluate_every=spec.train.evaluate_every,
     )
     proof = ProofTaker(reporter, device=device)
     pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0  # never seen: masked everywhere
@@ -94,6 +99,7 @@ def train(run: RunPaths, reporter: Reporter) -> None:
     trainer = SupervisedTrainer(
         reporter=reporter,
         training=training,
+        held_out=held_out,
         model=model,
         args=arguments,
         train_dataset=data,
@@ -107,6 +113,8 @@ def train(run: RunPaths, reporter: Reporter) -> None:
     if training.stop is not None and training.stop.discard:
         reporter.end("discarded", step)
         return
+    if training.stop is None:
+        trainer.evaluate()
     reporter.saving(step, "model", done=False)
     save_result(
         model,

@@ -1,77 +1,22 @@
-"""The Trainer of transformers with the loss of supervised fine-tuning.
+"""The Trainer of transformers with the loss of supervised fine-tuning, an evaluation of its own, and events.
 
-The loss of an optimizer step is the mean over all *learned tokens* of its global batch: the sum of their cross
-entropies divided by their number, counted over every accumulation pass of every rank. So every learned token weighs the
-same, and micro-batch, accumulation and ranks can be traded for each other without changing the result. How: the Trainer
-counts the learned tokens of the step on all ranks (`num_items_in_batch`); each pass divides its sum by that count; DDP
-and DeepSpeed then average gradients over the ranks, which the factor `world size` undoes; DeepSpeed's own division by
-the accumulation is off in the Trainer (`scale_wrt_gas=False`).
-
-Scores over the whole vocabulary are computed only at positions whose next token is learned (for a vocabulary of 49,152
-and questions as long as answers that spares a good part of the step); the others would be multiplied by zero.
+The loss of each pass is divided by the learned tokens of the whole step, over passes and ranks (see `loss`).
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Sequence
+import time
 from typing import Any
 
 import torch
 from torch import nn
-from torch.nn import functional
 from transformers import Trainer
 
+from zeroboard.engine.evaluate import evaluation_loss
+from zeroboard.engine.loss import can_keep_positions, learned_loss
 from zeroboard.engine.reporter import Reporter, TrainingReporter
+from zeroboard.engine.tokens import TokenData
 from zeroboard.files import share
-
-IGNORED = -100
-"""The label of a position that is not learned."""
-
-
-class Collator:
-    """Pads samples on the right to the longest of the batch; padding is neither attended to nor learned."""
-
-    def __init__(self, pad: int) -> None:
-        self.pad = pad
-
-    def __call__(self, samples: Sequence[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
-        """`input_ids`, `attention_mask` and `labels`, each (samples, longest), int64."""
-        rows = [sample["input_ids"] for sample in samples]
-        pad = torch.nn.utils.rnn.pad_sequence
-        return {
-            "input_ids": pad(rows, batch_first=True, padding_value=self.pad),
-            "attention_mask": pad([torch.ones_like(row) for row in rows], batch_first=True, padding_value=0),
-            "labels": pad([s["labels"] for s in samples], batch_first=True, padding_value=IGNORED),
-        }
-
-
-def learned_loss(
-    model: nn.Module, inputs: dict[str, torch.Tensor], learned: torch.Tensor | int, *, keeps_positions: bool
-) -> torch.Tensor:
-    """Sum of the cross entropies of the learned tokens of a batch, divided by `learned`; a scalar in fp32.
-
-    inputs: as the collator makes them. `keeps_positions`: the model can be asked for some positions' scores alone.
-    """
-    # position i predicts token i + 1
-    targets = inputs["labels"][:, 1:]
-    positions = (targets != IGNORED).any(dim=0).nonzero().squeeze(-1)
-    wanted = {"logits_to_keep": positions} if keeps_positions else {}
-    scores = model(
-        input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"], use_cache=False, **wanted
-    ).logits
-    if not keeps_positions:
-        scores = scores[:, positions]
-    total = functional.cross_entropy(
-        scores.flatten(0, 1).float(), targets[:, positions].flatten(), ignore_index=IGNORED, reduction="sum"
-    )
-    return total / learned
-
-
-def can_keep_positions(model: nn.Module) -> bool:
-    """Whether the model computes scores for chosen positions only."""
-    inner = model.get_base_model() if hasattr(model, "get_base_model") else model
-    return "logits_to_keep" in inspect.signature(inner.forward).parameters
 
 
 class SupervisedTrainer(Trainer):
@@ -80,10 +25,14 @@ class SupervisedTrainer(Trainer):
     loss_is_scaled_for_ga = True
     """Already divided by the learned tokens of all passes."""
 
-    def __init__(self, *, reporter: Reporter, training: TrainingReporter, **kwargs: Any) -> None:
+    def __init__(
+        self, *, reporter: Reporter, training: TrainingReporter, held_out: TokenData | None, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.reporter = reporter
         self.training = training
+        self.held_out = held_out
+        """What is evaluated; None: nothing is."""
         # has the Trainer count the learned tokens of every step, over passes and ranks
         self.model_accepts_loss_kwargs = True
         # labels here are the tokens themselves; position 0 is predicted by nothing
@@ -98,12 +47,36 @@ class SupervisedTrainer(Trainer):
         num_items_in_batch: torch.Tensor | int | None = None,
     ) -> torch.Tensor:
         """See the module; `num_items_in_batch` is the number of learned tokens of the whole step."""
-        assert num_items_in_batch is not None and not return_outputs  # there is no evaluation
+        assert num_items_in_batch is not None and not return_outputs  # `evaluate` does not come here
         self.reporter.heart.at("forward")
         self.training.step_tokens += int(inputs["attention_mask"].sum())
         loss = learned_loss(model, inputs, num_items_in_batch, keeps_positions=self._keeps_positions)
         self.reporter.heart.at("backward")
         return loss * self.accelerator.num_processes
+
+    def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
+        """The loss on the rows that are held out, told as an event, once a step; called by all ranks.
+
+        Returns no metrics: the Trainer chooses no best checkpoint here.
+        """
+        step = self.state.global_step
+        self.control.should_evaluate = False
+        if self.held_out is None or self.training.evaluated == step:
+            return {}
+        begun = time.monotonic()
+        with self.compute_loss_context_manager():
+            loss = evaluation_loss(
+                self.model_wrapped,
+                self.held_out,
+                self.data_collator,
+                micro=self.args.per_device_train_batch_size,
+                device=self.args.device,
+                keeps_positions=self._keeps_positions,
+                on_pass=lambda: self.reporter.heart.at("eval"),
+            )
+        self.reporter.heart.at("load")
+        self.training.was_evaluated(self.state, loss, rows=len(self.held_out), seconds=time.monotonic() - begun)
+        return {}
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         folder = f"checkpoints/checkpoint-{self.state.global_step}"

@@ -18,7 +18,8 @@ their shards between steps. Gradients are those held between two accumulation pa
 Offloaded are the optimizer's bytes, and with `all` the parameters' shards. The gradients lie in the host's memory as
 well, but are not counted there: what is measured of them depends on the moment.
 
-Covered: sizes, the stage that the engine itself reports, whether offloaded bytes lie in the host's memory.
+Covered: sizes, the stage that the engine itself reports, how many ranks work together, whether offloaded bytes lie in
+the host's memory, whether stage 3 gives frozen parameters back after their use.
 Not covered: activations, buckets and temporary buffers, which no stage shards.
 """
 
@@ -123,13 +124,18 @@ def judge_proof(
     stage: Stage,
     offload: Offload,
     trainable_share: float | None,
+    planned_ranks: int | None = None,
 ) -> Proof:
     """Whether the ranks hold what the stage promises.
 
-    `not in effect`: another stage or engine reports itself, a rank holds whole what should be 1/N, or nothing was
-    offloaded. `partly`: the sizes miss the promise by more than `TOLERANCE` and `SLACK`, nothing can be compared, or
-    one rank alone cannot share. `trainable_share` is trained ÷ all elements, for the sentence.
+    `not in effect`: another stage or engine reports itself, fewer ranks than planned work together, a rank holds whole
+    what should be 1/N, or nothing was offloaded. `partly`: the sizes miss the promise by more than `TOLERANCE` and
+    `SLACK`, frozen parameters are kept after their use, nothing can be compared, or one rank alone cannot share.
+    `trainable_share` is trained ÷ all elements, for the sentence.
     """
+    if ranks and planned_ranks is not None and len(ranks) != planned_ranks:
+        params: dict[str, Scalar] = {"found": len(ranks), "planned": planned_ranks}
+        return Proof(ranks=ranks, expected=expected, verdict="not in effect", says="proof.other-ranks", params=params)
     verdict, says, params = _judge(ranks, expected, stage, offload, trainable_share)
     return Proof(ranks=ranks, expected=expected, verdict=verdict, says=says, params=params)
 
@@ -147,6 +153,10 @@ def _judge(
         if rank.stage != wanted or (rank.engine == "deepspeed") != (wanted > 0):
             params: dict[str, Scalar] = {"rank": rank.rank, "asked": stage, "found": rank.stage, "engine": rank.engine}
             return "not in effect", "proof.other-stage", params
+    if expected is None and offload != "none":
+        for rank in ranks:
+            if rank.offloaded_bytes == 0:
+                return "not in effect", "proof.nothing-offloaded", {"rank": rank.rank, "stage": stage}
     if expected is None:
         return "partly", "proof.nothing-to-compare", {"stage": stage, "ranks": len(ranks)}
     faults = [fault for rank in ranks for fault in _faults(rank, expected, stage, len(ranks))]
@@ -182,10 +192,19 @@ def _faults(rank: RankProof, expected: Promise, stage: Stage, ranks: int) -> lis
     found: list[_Judgement] = []
     sharded = stage != "none"
     found += _size(rank, "optimizer", rank.optimizer_bytes, expected.optimizer_bytes, ranks if sharded else 1)
-    found += _size(rank, "parameters", rank.parameter_bytes, expected.parameter_bytes, ranks if stage == "3" else 1)
+    if rank.frozen_released is False:  # that says why they are too many
+        kept: dict[str, Scalar] = {
+            "rank": rank.rank,
+            "measured": rank.parameter_bytes,
+            "promised": expected.parameter_bytes,
+        }
+        found.append(("partly", "proof.frozen-kept", kept))
+    else:
+        whole = ranks if stage == "3" else 1
+        found += _size(rank, "parameters", rank.parameter_bytes, expected.parameter_bytes, whole)
     if rank.gradient_bytes is not None and rank.gradient_bytes > _most(expected.gradient_bytes):
-        whole = stage in ("2", "3")
-        found += _size(rank, "gradients", rank.gradient_bytes, expected.gradient_bytes, ranks if whole else 1)
+        whole = ranks if stage in ("2", "3") else 1
+        found += _size(rank, "gradients", rank.gradient_bytes, expected.gradient_bytes, whole)
     if rank.offloaded_bytes < _least(expected.offloaded_bytes):
         params: dict[str, Scalar] = {
             "rank": rank.rank,
@@ -193,7 +212,8 @@ def _faults(rank: RankProof, expected: Promise, stage: Stage, ranks: int) -> lis
             "promised": expected.offloaded_bytes,
         }
         says = "proof.not-offloaded"
-        found.append(("not in effect" if rank.offloaded_bytes == 0 else "partly", says, params))
+        nothing = rank.offloaded_bytes <= TOLERANCE * expected.offloaded_bytes
+        found.append(("not in effect" if nothing else "partly", says, params))
     return found
 
 

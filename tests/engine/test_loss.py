@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from zeroboard.engine.trainer import IGNORED, Collator, can_keep_positions, learned_loss
+from zeroboard.engine.loss import IGNORED, Collator, can_keep_positions, learned_loss
 
 
 def samples() -> list[dict[str, torch.Tensor]]:
