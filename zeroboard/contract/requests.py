@@ -62,12 +62,26 @@ class TokeniseRequest(Record):
     trust_remote_code: bool = False
 
 
+class TrainedRows(Record):
+    """What a run was trained on: some of it is tokenised once more by the tokenizer that was saved."""
+
+    data_path: str
+    unchanged: bool
+    """The file is still the one that was tokenised."""
+    tokens: str
+    """The folder in `cache/tokens/`."""
+    max_length: int
+
+
 class VerifyRequest(Record):
     """Verb `verify`: files, then reload in this fresh process. Answer: `VerifyReport`."""
 
     path: str
     base: str | None = None
+    """Of an adapter; for a full model the one that it was before, to measure what the training changed."""
     load: bool = True
+    rows: TrainedRows | None = None
+    """Heard with `load`."""
     trust_remote_code: bool = False
 
 

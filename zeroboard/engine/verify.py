@@ -24,6 +24,7 @@ from zeroboard.contract.requests import Answer, Message, VerifyRequest
 from zeroboard.engine.channel import Channel
 from zeroboard.engine.generate import CannotAsk, Pieces, generate, prompt_tokens, stop_tokens
 from zeroboard.engine.load import CannotLoad, Loaded, load_result
+from zeroboard.engine.rows import judge_rows
 from zeroboard.errors import NotFound
 
 PROMPTS = ("Who are you?", "What is the capital of France?")
@@ -60,16 +61,20 @@ def main(channel: Channel) -> int:
         gone = Problem(code="model-missing", says="load.missing", params={"path": request.path})
         channel.send(Answer(problems=(gone,)))
         return 0
-    loaded: tuple[Check, ...] = ()
+    loaded: list[Check] = []
     facts: dict[str, JsonValue] = {}
     if request.load:
-        loaded, facts = judge_loaded(
+        if request.rows is not None:
+            trusted = request.trust_remote_code
+            loaded.append(judge_rows(Path(request.path), base, request.rows, trust_remote_code=trusted))
+        checks, facts = judge_loaded(
             Path(request.path),
             base,
             files,
             trust_remote_code=request.trust_remote_code,
             on_step=lambda done, says: channel.progress("load", done, says),
         )
+        loaded += checks
     files = files._replace(facts=files.facts | facts)
     report: VerifyReport = make_report(Path(request.path), files, loaded)
     channel.send(Answer(value=report.model_dump(mode="json")))

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 from pydantic import ValidationError
 
+from zeroboard.contract.plan import Plan
 from zeroboard.contract.problems import Problem
 from zeroboard.contract.reports import VerifyReport
-from zeroboard.contract.requests import VerifyRequest
+from zeroboard.contract.requests import TrainedRows, VerifyRequest
+from zeroboard.contract.spec import RunSpec
 from zeroboard.contract.state import State
 from zeroboard.files import to_json, write_atomic
+from zeroboard.paths import Paths
+from zeroboard.planning.tokens import tokens_key
 from zeroboard.runs.context import Context, Failed, Stopped, disk_full
 from zeroboard.runs.failure import Ending, explain, oom_kills
 from zeroboard.runs.watch import Watch
@@ -68,9 +73,13 @@ def verify(context: Context, then: State) -> None:
     """Verify the result in a fresh process; pass or warn → `then`, fail → `Failed` with the finding, weights kept."""
     life, run = context.life, context.run
     life.go("verifying", phase=None, phase_done=None)
-    resolved = context.plan.resolved
-    base = resolved.model_path if resolved is not None and resolved.method == "lora" else None
-    request = VerifyRequest(path=str(run.model), base=base, trust_remote_code=context.spec().model.trust_remote_code)
+    resolved, spec = context.plan.resolved, context.spec()
+    request = VerifyRequest(
+        path=str(run.model),
+        base=resolved.model_path if resolved is not None else None,
+        rows=trained_rows(context.paths, context.plan, spec),
+        trust_remote_code=spec.model.trust_remote_code,
+    )
     try:
         answer = context.verb("verify", request, "verify")
     except Stopped:
@@ -97,6 +106,24 @@ def verify(context: Context, then: State) -> None:
             Problem(code="verify-failed", says="run.failed.verify", params={"check": bad.name, "path": report.path})
         )
     life.go(then)
+
+
+def trained_rows(paths: Paths, plan: Plan, spec: RunSpec) -> TrainedRows | None:
+    """What the run was trained on; None where the plan does not say. Reads the data file once."""
+    resolved, model = plan.resolved, plan.model
+    if resolved is None or model is None:
+        return None
+    data, share, seed = Path(resolved.data_path), spec.data.evaluation, spec.train.seed
+    try:
+        key = tokens_key(data, model, spec.data.max_length, evaluation=share, seed=seed)
+    except OSError:  # gone since, or unreadable
+        key = None
+    return TrainedRows(
+        data_path=resolved.data_path,
+        unchanged=key == resolved.tokens_key,
+        tokens=str(paths.tokens / resolved.tokens_key),
+        max_length=spec.data.max_length,
+    )
 
 
 def has_model(context: Context) -> bool:
