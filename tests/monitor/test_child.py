@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import select
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -164,24 +163,3 @@ def test_one_that_cannot_be_started_is_tried_again(monkeypatch: pytest.MonkeyPat
     child = Child(0.01, QUICK, popen=popen)
     assert follow(child, says(None))[0].says == "nvml.restarting" and len(tries) == 3
     child.end()
-
-
-def test_it_dies_with_whoever_started_it(library: Path, tmp_path: Path) -> None:
-    """Killed without a word, and its child asleep between two readings an hour apart."""
-    code = (
-        "import subprocess, sys, time\n"
-        "argv = [sys.executable, '-m', 'zeroboard.monitor', 'watch', '--interval', '3600']\n"
-        "child = subprocess.Popen(argv, stdout=subprocess.PIPE)\n"
-        "child.stdout.readline(); print(child.pid, flush=True); time.sleep(3600)\n"
-    )
-    environment = nvml.environment(library, nvml.scenario("two_healthy"))
-    with subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True) as parent:
-        assert parent.stdout is not None
-        child = Path("/proc") / parent.stdout.readline().strip()
-        assert (child / "cmdline").read_bytes()
-        parent.kill()
-        parent.wait()
-    until = time.monotonic() + 5
-    while child.exists() and b"State:\tZ" not in (child / "status").read_bytes() and time.monotonic() < until:
-        time.sleep(0.02)
-    assert time.monotonic() < until

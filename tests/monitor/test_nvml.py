@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 import psutil
 import pytest
@@ -12,7 +10,6 @@ import pytest
 from tests.fakes import nvml
 from tests.monitor.conftest import Look
 from zeroboard.contract.host import THROTTLES, GpuFacts
-from zeroboard.monitor.owners import Owners
 
 ONE = (
     'gpu 0 name="NVIDIA T" uuid=GPU-aa total=1000 used=10 util=1 temp=30 power=1000 limit=2000 sm=1 mem=2 throttle=0\n'
@@ -190,19 +187,6 @@ def test_the_clock_of_the_memory_is_asked_for_now_and_then(look: Look) -> None:
     told = [t.gpus[0] for t in look(ONE, 7, between=ONE.replace("sm=1 mem=2", "sm=7 mem=9"))]
     assert [gpu.clock_sm for gpu in told] == [1, 7, 7, 7, 7, 7, 7]
     assert [gpu.clock_memory for gpu in told] == [2, 2, 2, 2, 2, 9, 9]
-
-
-def test_an_id_that_was_given_anew_is_looked_up_anew() -> None:
-    owners = Owners()
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        user, command = owners.of(process.pid)
-        assert user == psutil.Process().username() and command is not None and command.endswith("input()")
-        assert owners.of(process.pid) == (user, command)
-        process.communicate(b"\n")
-    assert owners.of(process.pid) == (None, None)
-    assert owners.of(os.getpid())[1] != command
-    owners.keep([])
-    assert owners.of(os.getpid())[0] == psutil.Process().username()
 
 
 def test_every_scenario_is_looked_at(look: Look) -> None:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.fakes import QUICK, make_run
+from tests.fakes import QUICK, make_run, popen
 from zeroboard.contract import poller
 from zeroboard.contract.host import GpuFacts, GpuProcess, HostFacts, MigSlice
 from zeroboard.contract.readings import GpuReading, ProcessReading, Reading
+from zeroboard.contract.requests import StopRequest
 from zeroboard.contract.state import RunState
+from zeroboard.files import write_atomic
 from zeroboard.paths import Paths, RunPaths
 from zeroboard.runs import sampling
 from zeroboard.runs.context import Context, Timing
@@ -23,6 +26,7 @@ from zeroboard.runs.life import Life
 from zeroboard.runs.processes import MARK, carries
 from zeroboard.runs.registry import read_plan, read_state
 from zeroboard.runs.sampling import Sampler, reading, thin
+from zeroboard.runs.supervisor import supervise
 
 HOST = HostFacts(
     time=1000.0, hostname="h", cpu_count=4, cpu_percent=12.5, memory_total=100, memory_available=60, disk_total=50,
@@ -178,6 +182,28 @@ def test_the_file_stays_under_its_limit(run: RunPaths, paths: Paths, monkeypatch
     assert 10_000 < max(sizes) <= 20_000
     times = [found.time for found in kept(run)]
     assert times == sorted(times) and times[0] == 110.0 and times[-1] == clock.now
+
+
+def test_a_supervisor_starts_the_poller_and_its_run_keeps_readings(paths: Paths) -> None:
+    run = make_run(paths, "--steps", "1000", "--step-time", "0.02")
+
+    def start(argv: list[str], **rest: Any) -> subprocess.Popen[Any]:
+        return subprocess.Popen(argv, **rest) if argv == poller.argv(paths) else popen(argv, **rest)
+
+    def stop() -> None:
+        until = time.monotonic() + 20
+        while not run.readings.exists() and time.monotonic() < until:
+            time.sleep(0.02)
+        write_atomic(run.stop_request, StopRequest(discard=True, time=time.time()).model_dump_json())
+
+    stopper = threading.Thread(target=stop)
+    stopper.start()
+    assert supervise(run, popen=start, timing=QUICK) == 0
+    stopper.join()
+    state = read_state(run)
+    assert state.state == "stopped" and state.started is not None and state.ended is not None
+    found = kept(run)
+    assert found and all(state.started <= one.time <= state.ended and one.memory_used for one in found)
 
 
 def test_the_mark_tells_whose_a_process_is() -> None:

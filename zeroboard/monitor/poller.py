@@ -78,7 +78,7 @@ class _Poller:
         self.child = Child(pace.interval, pace.patience, popen=popen)
         self._lock = os.fstat(lock)
         self._wanted: tuple[int, float] = (0, time.monotonic())
-        self._ended = False
+        self._ended = self._failing = False
 
     def live(self) -> None:
         previous = signal.signal(signal.SIGTERM, self._end)
@@ -131,7 +131,11 @@ class _Poller:
             facts = reading(self.paths, told, cpu_percent=psutil.cpu_percent(interval=None))
             _replace(self.paths.now, facts.model_dump_json(exclude_defaults=True))
         except OSError as error:
-            log.warning("nothing could be told: %s", error)
+            if not self._failing:
+                log.warning("nothing could be told: %s", error)
+            self._failing = True
+        else:
+            self._failing = False
         return True
 
     def _at_home(self) -> bool:

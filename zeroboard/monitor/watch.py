@@ -24,11 +24,16 @@ def once(out: TextIO) -> int:
     return 0
 
 
-def forever(out: TextIO, interval: float, *, retry: float = RETRY) -> int:
-    """Ask every `interval` seconds until nobody reads any more, or NVML has not answered for long."""
+def bind_to_parent() -> bool:
+    """Have this process killed when its parent dies; False where the parent died meanwhile."""
     parent = os.getppid()
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
+    return os.getppid() == parent
+
+
+def forever(out: TextIO, interval: float, *, retry: float = RETRY) -> int:
+    """Ask every `interval` seconds until nobody reads any more, or NVML has not answered for long."""
+    if not bind_to_parent():
         return 0
     failed = 0
     with Eyes() as eyes:
