@@ -13,9 +13,11 @@ from zeroboard.contract.events import FindingEvent
 from zeroboard.contract.findings import Evidence, Finding
 from zeroboard.contract.state import ENDED
 from zeroboard.errors import NotFound, UsageError
-from zeroboard.files import append_line
+from zeroboard.files import append_line, write_atomic
 from zeroboard.paths import Paths, RunPaths
+from zeroboard.runs.processes import own_mark
 from zeroboard.runs.registry import read_state
+from zeroboard.runs.snapshot import SnapshotReader
 from zeroboard.services import diagnose, runs, show
 
 
@@ -67,6 +69,24 @@ def test_a_run_that_goes_on_shows_what_is_noticed_until_it_is_over(paths: Paths)
     assert "9 s" in finding["message"]
     notice(run, (STALLED, True))
     assert show.show(paths, run.id)["findings"] == []
+
+
+def test_while_a_run_goes_on_what_is_noticed_stands_before_what_its_logs_say(paths: Paths) -> None:
+    run = make_run(paths)
+    state = read_state(run).model_copy(update={"state": "running", "supervisor": own_mark()})
+    write_atomic(run.state, state.model_dump_json())
+    idle = STALLED.model_copy(update={"code": "gpu-idle", "rank": None})
+    notice(run, (idle, False))
+    found = diagnose.of_run(run, SnapshotReader(run).read())
+    assert (found.root, [finding.code for finding in found.findings]) == (None, ["gpu-idle"])
+    notice(run, (STALLED, False))
+    run.logs.mkdir(exist_ok=True)
+    run.rank_log(0).write_text(raised("torch.OutOfMemoryError: CUDA out of memory."))
+    found = diagnose.of_run(run, SnapshotReader(run).read())
+    assert (found.root, [finding.code for finding in found.findings]) == (
+        "stalled",
+        ["stalled", "cuda-oom", "gpu-idle"],
+    )
 
 
 def test_what_was_noticed_before_the_end_testifies_behind_the_root_cause(paths: Paths) -> None:

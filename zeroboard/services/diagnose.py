@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from zeroboard.contract.events import EVENT, FindingEvent
 from zeroboard.contract.findings import Diagnosis, Finding
 from zeroboard.contract.spec import RunSpec
+from zeroboard.contract.state import LIVE
 from zeroboard.diagnosis.diagnose import diagnose as judge
 from zeroboard.diagnosis.facts import RunFacts
 from zeroboard.diagnosis.reading import logs
@@ -91,7 +92,18 @@ def of_run(run: RunPaths, snapshot: Snapshot, *, glance: bool = False) -> Diagno
         skip.append("verbs.log")
     last = max(LEAST, GLANCE // max(1, len(found))) if glance else None
     diagnosis = judge(run.folder, now=time.time(), facts=facts, skip=skip, last=last)
-    return diagnosis or Diagnosis(root=None)
+    return _with(snapshot, diagnosis or Diagnosis(root=None))
+
+
+def _with(snapshot: Snapshot, found: Diagnosis) -> Diagnosis:
+    """While a run goes on, what is wrong with it stands before what its logs say, and those before mere hints."""
+    if snapshot.state.state not in LIVE or not snapshot.findings:
+        return found
+    known = {finding.code for finding in snapshot.findings}
+    bad = [finding for finding in snapshot.findings if finding.code == "stalled" or finding.severity == "error"]
+    hints = [finding for finding in snapshot.findings if finding not in bad]
+    told = [finding for finding in found.findings if finding.code not in known]
+    return Diagnosis(root=bad[0].code if bad else found.root, findings=(*bad, *told, *hints))
 
 
 def noticed(run: RunPaths) -> tuple[Finding, ...]:
