@@ -22,9 +22,7 @@ def test_a_reading_comes_back_as_it_was_written_and_what_is_missing_takes_no_roo
 
 
 def test_a_line_of_a_newer_version_can_be_read_and_one_without_a_time_cannot() -> None:
-    assert (
-        Reading.model_validate_json('{"time": 1, "fan": 3, "gpus": [{"uuid": "a", "index": 0, "fan": 3}]}').time == 1
-    )
+    assert Reading.model_validate_json('{"time": 1, "fan": 3, "gpus": [{"uuid": "a", "index": 0, "fan": 3}]}').time == 1
     with pytest.raises(ValidationError):
         Reading.model_validate_json('{"gpus": []}')
 
