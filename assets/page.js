@@ -35,6 +35,28 @@
     });
   }
 
+  /* clocks run on between two words of the server: up for what it took, down for what is left */
+  const clocks = new WeakMap();
+  function told(node, seconds) {
+    const whole = Math.max(0, Math.round(seconds));
+    const two = (n) => String(n).padStart(2, "0");
+    const [form, h, m, s] =
+      whole < 60
+        ? [node.dataset.s, 0, 0, String(whole)]
+        : whole < 3600
+          ? [node.dataset.m, 0, Math.floor(whole / 60), two(whole % 60)]
+          : [node.dataset.h, Math.floor(whole / 3600), two(Math.floor((whole % 3600) / 60)), ""];
+    return form.replace("{h}", h).replace("{m}", m).replace("{s}", s);
+  }
+  setInterval(() => {
+    document.querySelectorAll("[data-clock]").forEach((node) => {
+      if (!clocks.has(node)) clocks.set(node, performance.now());
+      const gone = ((performance.now() - clocks.get(node)) / 1000) * Number(node.dataset.pace);
+      const words = told(node, Number(node.dataset.clock) + gone);
+      if (node.textContent !== words) node.textContent = words;
+    });
+  }, 1000);
+
   const atEnd = new WeakMap();
   function follow() {
     document.querySelectorAll("pre[data-follow]").forEach((log) => {
@@ -76,6 +98,7 @@
     if (press) {
       const aim = document.getElementById(press.dataset.press);
       (aim?.matches("button") ? aim : aim?.querySelector('button[role="tab"]'))?.click();
+      if (aim?.matches('.zb-inner [role="tab"]')) setTimeout(() => aim.scrollIntoView({ block: "start" }), 60);
     }
     const copy = event.target.closest("[data-copy]");
     if (copy) {

@@ -10,7 +10,6 @@ import pytest
 from tests.ui.scripted import failed, move, planned, running
 from tests.ui.test_views import HOST, KEY, whole
 from zeroboard.contract.events import PhaseEvent, SaveEvent
-from zeroboard.contract.host import GpuFacts, GpuProcess
 from zeroboard.contract.plan import Promise
 from zeroboard.contract.problems import Problem
 from zeroboard.contract.spec import Stage, fields
@@ -19,8 +18,7 @@ from zeroboard.messages import LANGUAGES, Language
 from zeroboard.paths import Paths
 from zeroboard.runs.snapshot import Snapshot, SnapshotReader
 from zeroboard.services import prepare
-from zeroboard.ui.panels.form import gpu_choices
-from zeroboard.ui.views import charts, difference, explain, live, machine, plan, preview, runs, stages
+from zeroboard.ui.views import difference, explain, live, plan, preview, runs, stages
 
 MANY = ["zero.stage=3", "zero.offload=all", "train.precision=fp32", "devices.count=2"]
 
@@ -153,34 +151,6 @@ def test_a_phase_tells_how_long_it_will_take_once_it_can_be_known() -> None:
 def test_a_launch_promises_no_time() -> None:
     event = PhaseEvent(seq=1, time=130.0, rank=0, phase="launch", done=0.7)
     assert live.phase_left(event, 100.0) is None
-
-
-def test_the_smoothed_line_follows_and_keeps_gaps() -> None:
-    assert charts.smoothed([(1, 4.0), (2, None), (3, 4.0)]) == [(1, 4.0), (2, None), (3, pytest.approx(4.0))]
-    noisy = [(float(n), 1.0 + (-1) ** n) for n in range(200)]
-    late = [y for _, y in charts.smoothed(noisy)[100:] if y is not None]
-    assert max(late) - min(late) < 0.3
-
-
-def test_a_gpu_s_card_names_its_processes_and_the_run_that_holds_it() -> None:
-    busy = GpuFacts(
-        index=0,
-        uuid="GPU-a",
-        name="NVIDIA H100",
-        memory_total=80 << 30,
-        memory_used=40 << 30,
-        processes=(GpuProcess(pid=11, memory=1 << 30, command="python"), GpuProcess(pid=12)),
-    )
-    gone = GpuFacts(index=1, uuid="GPU-b", state="lost", errors={"memory": "GPU_IS_LOST"})
-    host = HOST.model_copy(update={"gpus": (busy, gone), "held": {"GPU-a": "20261129-run"}})
-    for lang in LANGUAGES:
-        page = whole(machine.cards(host, lang))
-        assert "?run=20261129-run" in page and "11" in page and "python" in page
-    assert "lost" in machine.cards(host, "en")
-    labels = gpu_choices(host, ["GPU-a", "GPU-z"], "en")
-    assert [uuid for _, uuid in labels] == ["GPU-a", "GPU-b", "GPU-z"]
-    assert "40.0 GiB free" in labels[0][0] and "20261129-run" in labels[0][0]
-    assert "not on this machine" in labels[2][0]
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)

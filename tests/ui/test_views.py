@@ -9,12 +9,26 @@ from pathlib import Path
 import pytest
 
 from tests.ui.scripted import everything
-from zeroboard.contract.host import GpuFacts, HostFacts
+from zeroboard.contract.host import HostFacts
 from zeroboard.messages import LANGUAGES, Language
 from zeroboard.paths import RunPaths
 from zeroboard.runs.snapshot import Snapshot, SnapshotReader
 from zeroboard.services import prepare
-from zeroboard.ui.views import charts, export, header, live, logs, machine, markup, numbers, plan, preview, proof, runs
+from zeroboard.services.logs import LogTail
+from zeroboard.ui.views import (
+    curves,
+    export,
+    findings,
+    header,
+    live,
+    logs,
+    markup,
+    numbers,
+    plan,
+    preview,
+    proof,
+    runs,
+)  # fmt: skip
 
 HOST = HostFacts(
     hostname="lab-1", cpu_count=2, memory_total=8 << 30, memory_available=6 << 30, disk_total=1 << 40, disk_free=1 << 39
@@ -64,9 +78,10 @@ def test_every_state_is_drawn_in_words(shown: dict[str, Snapshot], state: str, l
     now = shown[state]
     for page in (
         live.progress(now, lang),
-        live.charts(now, lang),
+        curves.charts(now, now.history, lang),
         live.outcome(now, lang),
         proof.proof(now.proof, now.ranks, lang),
+        findings.findings(now.findings, None, lang),
         runs.runs((now.state,), "", lang),
         header.chips(host=HOST, live=(now.state,), run_id=now.state.id, lang=lang, base=""),
     ):
@@ -100,14 +115,17 @@ def test_empty_states_say_what_to_do(lang: Language) -> None:
 
 def test_what_comes_from_outside_is_escaped(shown: dict[str, Snapshot]) -> None:
     page = whole(live.outcome(shown["failed"], "en"))
-    assert "<b>shapes</b>" not in page
-    assert "&lt;b&gt;shapes" in page
-    assert "<script>" not in logs.tail("<script>alert(1)</script>", 10, run_id="r", name="rank 0", base="", lang="en")
+    assert "<b>Tried</b>" not in page
+    assert "&lt;b&gt;Tried" in page
+    end = LogTail(text="<script>alert(1)</script>", size=10, lines=1, count=1, numbers=(7,), chosen=True)
+    for search in ("", "alert", "<scr"):
+        told = whole(logs.tail(end, run_id="r", name="rank 0", search=search, base="", lang="en"))
+        assert ("<script>" not in told and "<mark>" in told) or not search
 
 
 def test_the_failed_run_names_the_rank_and_its_exception(shown: dict[str, Snapshot]) -> None:
     page = live.outcome(shown["failed"], "en")
-    assert "RuntimeError" in page
+    assert "OutOfMemoryError" in page
     assert "Traceback" in page
 
 
@@ -146,33 +164,6 @@ def test_a_file_is_shown_byte_for_byte(shown: dict[str, Snapshot]) -> None:
         copied = re.search(r"<textarea[^>]*>(.*?)</textarea>", preview.file(name, content, made, "en"), re.S)
         assert copied is not None
         assert entities.unescape(copied[1]) == content
-
-
-def test_a_chart_keeps_its_size_and_survives_gaps() -> None:
-    words = {"title": "Loss", "words": "", "x_label": "step", "format_y": str, "empty": "none yet"}
-    sizes = set()
-    for points in ([], [(1, 2.0)], [(1, 2.0), (2, None), (3, 2.0)], [(n, float(n % 7)) for n in range(5000)]):
-        drawn = charts.line_chart(points, **words)  # type: ignore[arg-type]
-        sizes.add(re.search(r'viewBox="[^"]*"', drawn)[0])  # type: ignore[index]
-        assert len(drawn) < 40_000
-        assert "nan" not in drawn
-    assert len(sizes) == 1
-    assert charts.line_chart([(1, 1.0), (2, None), (3, 1.0)], **words).count("<polyline") == 2  # type: ignore[arg-type]
-
-
-def test_thinning_keeps_the_peak() -> None:
-    points: list[charts.Point] = [(float(n), 1.0) for n in range(3000)]
-    points[1234] = (1234.0, 99.0)
-    assert (1234.0, 99.0) in charts._thin(points)
-
-
-def test_a_reading_that_is_missing_is_not_drawn_as_zero() -> None:
-    gpu = GpuFacts(index=0, uuid="GPU-1", name="NVIDIA H100", memory_total=80 << 30)
-    page = whole(machine.cards(HOST.model_copy(update={"gpus": (gpu,)}), "en"))
-    assert page.count("n/a") == 6
-    assert header.machine(HOST.model_copy(update={"gpus": (gpu, gpu), "driver": "580"}), None, "en").startswith(
-        "2 × H100"
-    )
 
 
 def test_numbers_carry_their_units() -> None:

@@ -6,17 +6,21 @@ from typing import Any
 
 import gradio as gr
 
-from zeroboard.errors import ZeroBoardError
+from zeroboard.errors import Refused, ZeroBoardError
 from zeroboard.messages import Language, say
 from zeroboard.services import prepare
+from zeroboard.ui import form
 from zeroboard.ui.desk import Desk
 from zeroboard.ui.panels import live as live_panel
 from zeroboard.ui.panels import runs as runs_panel
+from zeroboard.ui.panels.logs import Asked
 from zeroboard.ui.shared import Shared
 from zeroboard.ui.tabs import export, preview, train
 from zeroboard.ui.theme import logo
 from zeroboard.ui.views import header
-from zeroboard.ui.wiring import Changes, Wire, html
+from zeroboard.ui.views.difference import change_words
+from zeroboard.ui.views.findings import remedy_of
+from zeroboard.ui.wiring import Changes, Wire, html, notice
 
 
 def build(shared: Shared, lang: Language, base: str = "") -> gr.Blocks:
@@ -30,8 +34,8 @@ def build(shared: Shared, lang: Language, base: str = "") -> gr.Blocks:
         with gr.Row(elem_id="zb-header"):
             gr.HTML(html(header.brand(logo(), lang)), elem_id="zb-brand")
             chips = gr.HTML(elem_id="zb-chips", min_height=32)
-        notice = gr.HTML(elem_id="zb-notice")
-        wire = Wire(lang=lang, notice=notice, prefix=lang.replace("-", "_"))
+        told = gr.HTML(elem_id="zb-notice")
+        wire = Wire(lang=lang, notice=told, prefix=lang.replace("-", "_"))
         # outside of the tabs, which count their children
         run, written, seen, reopened = gr.State(""), gr.State(None), gr.State({}), gr.State(False)
         # the secret hides nothing: it only has to be the same after a restart, or what was kept could not be read
@@ -46,7 +50,7 @@ def build(shared: Shared, lang: Language, base: str = "") -> gr.Blocks:
                     parts = train.build(desk, prepare.default_spec())
                 with gr.Tab(words("ui.tab.live"), id="live"):
                     live = live_panel.build(desk)
-                with gr.Tab(words("ui.tab.runs"), id="runs"):
+                with gr.Tab(words("ui.tab.runs"), id="runs") as runs_page:
                     runs = runs_panel.build(desk)
             with gr.Tab(words("ui.tab.preview"), id="preview"):
                 preview_tab = preview.build(desk)
@@ -54,7 +58,7 @@ def build(shared: Shared, lang: Language, base: str = "") -> gr.Blocks:
                 export_tab = export.build(desk)
         setup = train.wire(desk, parts, preview_tab)
         live_panel.wire(desk, live)
-        runs_panel.wire(desk, runs)
+        runs_panel.wire(desk, runs, runs_page.select)
         export.wire(desk, export_tab, [export_page.select, live.to_export.click])
         _wire_page(desk, page, setup, live)
         desk.wire.on(setup_page.select, setup.offer, inputs=setup.inputs, outputs=setup.offered, quiet=True)
@@ -78,7 +82,7 @@ def _wire_page(desk: Desk, page: gr.Blocks, setup: train.SetUp, live: live_panel
         run_id = request.query_params.get("run") or ""
         if not run_id:
             return {}
-        shown = live_panel.look(desk, live, run_id, {}, None)
+        shown = live_panel.look(desk, live, run_id, {}, Asked())
         return {**shown, desk.run: run_id, desk.faces: gr.update(selected="live")}
 
     def use_settings(run_id: str) -> Changes:
@@ -87,6 +91,24 @@ def _wire_page(desk: Desk, page: gr.Blocks, setup: train.SetUp, live: live_panel
         if spec is None:
             raise ZeroBoardError("error.run-unreadable", run=run_id)
         return {**setup.fill(spec), desk.faces: gr.update(selected="setup")}
+
+    def use_remedy(run_id: str, pressed: gr.EventData) -> Changes:
+        """The open run's spec with a remedy's fields set, in the form, and what that changed; nothing is started."""
+        before = preview.spec_of(desk.plan_of(run_id))
+        told = pressed._data if isinstance(pressed._data, dict) else {}
+        found = desk.shared.findings(desk.shared.snapshot(run_id)).findings
+        remedy = remedy_of(found, told.get("code"), told.get("rank"), told.get("remedy"))
+        if before is None or remedy is None or not remedy.set:
+            raise ZeroBoardError("error.remedy-gone")
+        spec, problems = form.mended(before, remedy.set)
+        if spec is None:
+            raise Refused(problems)
+        words = desk.say("ui.findings.applied", changes=change_words(before, spec, desk.lang))
+        return {
+            **setup.fill(spec),
+            desk.faces: gr.update(selected="setup"),
+            desk.wire.notice: notice(words, "info", desk.lang),
+        }
 
     def go_export() -> Changes:
         return {desk.tabs: gr.update(selected="export")}
@@ -99,5 +121,6 @@ def _wire_page(desk: Desk, page: gr.Blocks, setup: train.SetUp, live: live_panel
     )
     desk.wire.on(page.load, open_run, outputs=[*live.shown, desk.chips, desk.seen, desk.run, desk.faces])
     desk.wire.on(live.again.click, use_settings, inputs=[desk.run], outputs=[*setup.outputs, desk.kept, desk.faces])
+    desk.wire.on(live.findings.submit, use_remedy, inputs=[desk.run], outputs=[*setup.outputs, desk.kept, desk.faces])
     desk.wire.on(live.to_export.click, go_export, outputs=[desk.tabs])
     page.unload(leave)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from zeroboard.contract.problems import Problem
+from zeroboard.contract.problems import Problem, Scalar
 from zeroboard.contract.spec import FieldFacts, Offload, RunSpec, fields
 from zeroboard.files import sha256_text
 from zeroboard.services import prepare
@@ -133,6 +133,19 @@ def check(values: Mapping[str, Any]) -> Checked:
             mended[OFFLOAD_WHAT] = demo[OFFLOAD_WHAT]
         rest, _ = prepare.check_spec(to_mapping(mended))
     return Checked(spec=spec, problems=tuple(problems), rest=rest)
+
+
+def mended(spec: RunSpec, fields_set: Mapping[str, Scalar]) -> tuple[RunSpec | None, tuple[Problem, ...]]:
+    """The spec with some fields set (of a remedy, by their dotted keys), or what stands against that."""
+    whole = spec.model_dump(mode="json")
+    kinds = {field.key: field.kind for field in fields()}
+    for key, value in fields_set.items():
+        *sections, name = key.split(".")
+        place = whole
+        for section in sections:
+            place = place.setdefault(section, {})
+        place[name] = [] if value is None and kinds.get(key) == "list" else value
+    return prepare.check_spec(whole)
 
 
 def stamp(spec: RunSpec) -> str:

@@ -8,17 +8,23 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from zeroboard.contract.findings import Diagnosis
 from zeroboard.contract.host import HostFacts
 from zeroboard.contract.reports import Verdict
 from zeroboard.contract.state import ENDED, LIVE, RunState
+from zeroboard.errors import BrokenFile, NotFound
 from zeroboard.paths import Paths
 from zeroboard.runs.snapshot import Snapshot, SnapshotReader
+from zeroboard.services import diagnose, logs, results, runs
 from zeroboard.services import host as hosts
-from zeroboard.services import results, runs
+from zeroboard.services.logs import LogFollower
 from zeroboard.ui.chats import Chats
+from zeroboard.ui.drawn import Memo
 
 ADOPT = 10.0
 """Seconds between two attempts to take up runs whose supervisor died."""
+LOGS = 64
+"""Most logs that are followed; the one that was looked at least lately goes first."""
 READERS = 32
 """Most readers that are kept; the one that was asked least lately goes first."""
 
@@ -64,6 +70,10 @@ class Shared:
         self._measured: Fresh[HostFacts] = Fresh(lambda: hosts.measure(paths), 4.0)
         self.runs: Fresh[tuple[RunState, ...]] = Fresh(self._list, 1.5)
         self.chats = Chats(paths.logs / "chat.log")
+        self._pictures: Memo[str] = Memo()
+        self._logs: Memo[LogFollower] = Memo(LOGS)
+        self._diagnoses: Memo[Diagnosis] = Memo()
+        self._rates: Memo[float | None] = Memo()
         self._readers: dict[str, _Kept] = {}
         self._verdicts: dict[tuple[str, float], Verdict | None] = {}
         self._lock = threading.Lock()
@@ -109,3 +119,44 @@ class Shared:
                 self._readers.pop(next(iter(self._readers)))
         with kept.lock:
             return kept.reader.read()
+
+    def log(self, run_id: str, name: str) -> LogFollower:
+        """A log that is followed for all browsers, so that each part of it is read once. Raises `NotFound`."""
+        file = logs.path(self.paths, run_id, name)
+        return self._logs.get(f"{run_id} {name}", (), lambda: LogFollower(file))
+
+    def drawn(self, slot: str, parts: tuple[object, ...], make: Callable[[], str]) -> str:
+        """A picture that is drawn once for all browsers, and again when one of the `parts` it shows is another one."""
+        return self._pictures.get(slot, parts, make)
+
+    def ours(self, hostname: str) -> frozenset[int]:
+        """The processes on this host that train in runs which are going on."""
+        found: set[int] = set()
+        for run in self.live():
+            try:
+                ranks = self.snapshot(run.id).ranks
+            except (NotFound, BrokenFile):  # removed or damaged between the two looks
+                continue
+            found.update(rank.pid for rank in ranks if rank.host == hostname)
+        return frozenset(found)
+
+    def findings(self, shown: Snapshot) -> Diagnosis:
+        """Of a run that failed, why; of any other, what was noticed while it runs. The same object until that changes.
+
+        The logs of a failed run are looked into once.
+        """
+        state = shown.state
+        if state.state in ("failed", "lost"):
+            run = self.paths.run(state.id)
+            parts = (state.state, state.changed)
+            return self._diagnoses.get(state.id, parts, lambda: diagnose.of_run(run, shown, glance=True))
+        return self._diagnoses.get(state.id, (shown.findings,), lambda: Diagnosis(root=None, findings=shown.findings))
+
+    def rate(self, run_id: str) -> float | None:
+        """The learning rate that was asked of a run; None where its settings are gone."""
+
+        def read() -> float | None:
+            spec = diagnose.asked(self.paths.run(run_id))
+            return spec.train.learning_rate if spec is not None else None
+
+        return self._rates.get(run_id, (), read)

@@ -105,7 +105,7 @@ def told(
         @functools.wraps(handler)
         def stream(*args: Any) -> Iterator[list[Any]]:
             try:
-                for changes in handler(*args):
+                for changes in handler(*map(sound, args)):
                     yield lay(changes)
             except Exception as error:  # noqa: BLE001 - the page is the last one who can tell it
                 yield fail(error)
@@ -115,11 +115,22 @@ def told(
     @functools.wraps(handler)
     def call(*args: Any) -> list[Any]:
         try:
-            return lay(handler(*args))
+            return lay(handler(*map(sound, args)))
         except Exception as error:  # noqa: BLE001 - the page is the last one who can tell it
             return fail(error)
 
     return call
+
+
+def sound(value: Any) -> Any:
+    """What a browser sent, without halves of surrogate pairs: they can be sent as JSON, and never be sent back."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode()
+    if isinstance(value, list):
+        return [sound(one) for one in value]
+    if isinstance(value, dict):
+        return {sound(key): sound(one) for key, one in value.items()}
+    return value
 
 
 def sentence(error: Exception, where: str, lang: Language) -> str:

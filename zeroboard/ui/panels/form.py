@@ -184,7 +184,7 @@ def gpu_choices(host: HostFacts, picked: Sequence[str], lang: Language) -> list[
         free = None
         if gpu.memory_total is not None and gpu.memory_used is not None:
             free = gpu.memory_total - gpu.memory_used
-        held = host.held.get(gpu.uuid)
+        held = host.held.get(gpu.uuid or "")
         how = "lost" if gpu.state == "lost" else "held" if held else "used" if gpu.processes else None
         name = (gpu.name or "GPU").removeprefix("NVIDIA ")
         words = say(
@@ -196,7 +196,7 @@ def gpu_choices(host: HostFacts, picked: Sequence[str], lang: Language) -> list[
             run=held,
             pid=gpu.processes[0].pid if gpu.processes else None,
         )
-        found.append((words, gpu.uuid))
+        found.append((words, gpu.uuid or ""))
     here = {uuid for _, uuid in found}
     return found + [(say("ui.gpu.choice.absent", lang, uuid=uuid), uuid) for uuid in picked if uuid not in here]
 

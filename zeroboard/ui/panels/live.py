@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import gradio as gr
+from markupsafe import Markup
 
 from zeroboard.contract.state import LIVE
 from zeroboard.errors import NotFound
 from zeroboard.runs.snapshot import Snapshot
-from zeroboard.services import logs, runs
-from zeroboard.ui.controls import Choice
+from zeroboard.services import runs
 from zeroboard.ui.desk import Desk
+from zeroboard.ui.panels import logs
+from zeroboard.ui.panels.logs import Asked, LogPanel
+from zeroboard.ui.views import curves, findings, gpus, proof
 from zeroboard.ui.views import live as view
-from zeroboard.ui.views import logs as log_view
-from zeroboard.ui.views import machine, proof
+from zeroboard.ui.views.machine import Beside
 from zeroboard.ui.wiring import Changes, html
 
 TICK = 1.0
 """Seconds between two looks."""
-LOG_LINES = 200
 
 Seen = Mapping[str, Any]
 """Slot → what this browser was sent last (a hash)."""
+
+REMEDY = """element.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-remedy]");
+  if (!button) return;
+  const of = button.closest("[data-code]").dataset;
+  trigger("submit", { code: of.code, rank: of.rank ?? null, remedy: Number(button.dataset.remedy) });
+});"""
+"""Tells the server which remedy was pressed; what it sets is known there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +45,10 @@ class LivePanel:
     machine: gr.HTML
     charts: gr.HTML
     proof: gr.HTML
+    findings: gr.HTML
+    findings_tab: gr.Tab
+    """Its label says how many there are."""
+    logs: LogPanel
     stop: gr.Button
     """There while there is something to stop."""
     ask: gr.Row
@@ -44,8 +57,6 @@ class LivePanel:
     """Uses the settings of a run that has ended."""
     detail: gr.Column
     """Everything about a run; there while one is open."""
-    log_names: gr.Radio
-    log: gr.HTML
     timer: gr.Timer
     keep: gr.Button
     discard: gr.Button
@@ -56,8 +67,8 @@ class LivePanel:
     def shown(self) -> list[Any]:
         """What a look may change."""
         return [
-            self.progress, self.outcome, self.machine, self.charts, self.proof, self.stop, self.again, self.to_export,
-            self.log_names, self.log, self.detail,
+            self.progress, self.outcome, self.machine, self.charts, self.proof, self.findings, self.findings_tab,
+            self.stop, self.again, self.to_export, self.logs.names, self.logs.text, self.detail,
         ]  # fmt: skip
 
 
@@ -87,106 +98,141 @@ def build(desk: Desk) -> LivePanel:
             )
             back = gr.Button(desk.say("ui.button.stop-back"), elem_id="zb-stop-back", size="md")
     outcome = gr.HTML(elem_id="zb-outcome")
-    machine_html = gr.HTML(elem_id="zb-machine", min_height=64)
+    machine = gr.HTML(elem_id="zb-machine", min_height=64)
     with gr.Column(visible=False, elem_classes=["zb-detail"]) as detail:
-        charts = gr.HTML(elem_id="zb-charts", min_height=288)
-        with gr.Tabs(elem_classes=["zb-inner"]):
+        charts = gr.HTML(elem_id="zb-charts", min_height=480)
+        with gr.Tabs(elem_id="zb-inner", elem_classes=["zb-inner"]):
             with gr.Tab(desk.say("ui.tab.proof"), id="proof"):
                 proof_html = gr.HTML(elem_id="zb-proof", elem_classes=["zb-panel"], min_height=232)
+            with gr.Tab(desk.say("ui.tab.findings"), id="findings", elem_id="zb-findings-tab") as findings_tab:
+                found = gr.HTML(elem_id="zb-findings", elem_classes=["zb-panel"], min_height=232, js_on_load=REMEDY)
             with gr.Tab(desk.say("ui.tab.logs"), id="logs"):
-                log_names = Choice(
-                    choices=[], label=desk.say("ui.logs.choose"), elem_id="zb-log-names", elem_classes=["zb-segment"]
-                )
-                log = gr.HTML(html(log_view.nothing(desk.lang)), elem_id="zb-log", min_height=400)
+                log_panel = logs.build(desk)
     return LivePanel(
-        progress=progress, outcome=outcome, machine=machine_html, charts=charts, proof=proof_html, stop=stop, ask=ask,
-        again=again, detail=detail, log_names=log_names, log=log, timer=gr.Timer(TICK), keep=keep, discard=discard,
-        back=back, to_export=to_export,
+        progress=progress, outcome=outcome, machine=machine, charts=charts, proof=proof_html, findings=found,
+        findings_tab=findings_tab, logs=log_panel, stop=stop, ask=ask, again=again, detail=detail,
+        timer=gr.Timer(TICK), keep=keep, discard=discard, back=back, to_export=to_export,
     )  # fmt: skip
 
 
-def look(desk: Desk, panel: LivePanel, run_id: str, seen: Seen, log_name: str | None) -> Changes:
-    """What has changed for a browser that has seen `seen`; empty where nothing has."""
-    now = dict(seen)
-    changes: dict[Any, Any] = {}
+class Look:
+    """One look for one browser: what it has seen, and what has changed for it."""
 
-    def known(slot: str, mark: object) -> bool:
-        return bool(now.get(slot) == hash(mark))
+    def __init__(self, seen: Seen) -> None:
+        self.now = dict(seen)
+        self.changes: dict[Any, Any] = {}
 
-    def put(component: Any, slot: str, value: Any, mark: object | None = None) -> None:
+    def known(self, slot: str, mark: object) -> bool:
+        return bool(self.now.get(slot) == hash(mark))
+
+    def put(self, component: Any, slot: str, value: Any, mark: object | None = None) -> None:
+        """Sends the value unless it (or its mark) was sent last; without a component the mark is only kept."""
         sign = hash(str(value) if mark is None else mark)
-        if now.get(slot) != sign:
-            now[slot] = sign
-            changes[component] = value
+        if self.now.get(slot) != sign:
+            self.now[slot] = sign
+            if component is not None:
+                self.changes[component] = value
 
-    put(desk.chips, "chips", desk.header(run_id))
-    put(panel.machine, "machine", html(machine.cards(desk.shared.host.get(), desk.lang)))
-    put(panel.detail, "detail", gr.update(visible=bool(run_id)), bool(run_id))
-    if run_id:
-        shown = desk.shared.snapshot(run_id)
-        if now.get("version") != (run_id, id(shown)):
-            now["version"] = (run_id, id(shown))
-            now["kept"] = shown  # holds the object, so that its id stays its own
+    def anew(self, slot: str, *parts: object) -> bool:
+        """Whether any of these objects is another one than at the last look; they are held, so that no id is reused."""
+        before = self.now.get(slot, ())
+        if len(before) == len(parts) and all(a is b for a, b in zip(before, parts, strict=True)):
+            return False
+        self.now[slot] = parts
+        return True
+
+
+def look(desk: Desk, panel: LivePanel, run_id: str, seen: Seen, asked: Asked) -> Changes:
+    """What has changed for a browser that has seen `seen`; empty where nothing has."""
+    at = Look(seen)
+    at.put(desk.chips, "chips", desk.header(run_id))
+    at.put(panel.detail, "detail", gr.update(visible=bool(run_id)), bool(run_id))
+    shown = desk.shared.snapshot(run_id) if run_id else None
+    _machine(desk, panel, at, shown)
+    if shown is not None:
+        if at.anew("snapshot", shown):
             for component, slot, value in _pictures(desk, panel, shown):
-                put(component, slot, value)
-            alive = shown.state.state in LIVE
-            asked = shown.state.stop is not None or runs.stop_asked(desk.paths, run_id)
-            put(panel.stop, "stop", gr.update(visible=alive and not asked), alive and not asked)
-            ended = not alive
-            put(panel.again, "again", gr.update(visible=ended), ended)
-            came = ended and shown.report is not None
-            put(panel.to_export, "to-export", gr.update(visible=came), came)
-        _logs(desk, panel, run_id, log_name, put, known)
-    if changes:
-        changes[desk.seen] = now
-    return changes
+                at.put(component, slot, value)
+        _findings(desk, panel, at, shown)
+        _buttons(desk, panel, at, shown)
+        logs.show(desk, panel.logs, run_id, asked, at.put, at.known)
+    if at.changes:
+        at.changes[desk.seen] = at.now
+    return at.changes
 
 
-def _pictures(desk: Desk, panel: LivePanel, shown: Snapshot) -> list[tuple[gr.HTML, str, str]]:
-    lang = desk.lang
-    return [
-        (panel.progress, "progress", html(view.progress(shown, lang))),
-        (panel.outcome, "outcome", html(view.outcome(shown, lang))),
-        (panel.charts, "charts", html(view.charts(shown, lang))),
-        (panel.proof, "proof", html(proof.proof(shown.proof, shown.ranks, lang))),
-    ]
-
-
-def _logs(desk: Desk, panel: LivePanel, run_id: str, chosen: str | None, put: Any, known: Any) -> None:
-    names = logs.names(desk.paths, run_id)
-    if not names:
-        put(panel.log_names, "log-names", gr.update(choices=[], value=None), names)
-        put(panel.log, "log", html(log_view.nothing(desk.lang)))
+def _machine(desk: Desk, panel: LivePanel, at: Look, shown: Snapshot | None) -> None:
+    """The cards, when there are new facts of the machine (or another run)."""
+    host = desk.shared.host.get()
+    run_id = shown.state.id if shown is not None else ""
+    if not at.anew("host", host) and at.known("machine-of", run_id):
         return
-    name = chosen if chosen in names else names[0]
-    labels = [(log_label(desk, n), n) for n in names]
-    put(panel.log_names, "log-names", gr.update(choices=labels, value=name), (run_id, names))
-    mark = (run_id, name, logs.stamp(desk.paths, run_id, name))
-    if known("log", mark):
-        return  # it has not grown
-    end = logs.tail(desk.paths, run_id, name, lines=LOG_LINES)
-    shown = log_view.tail(end.text, end.size, run_id=run_id, name=name, base=desk.base, lang=desk.lang)
-    put(panel.log, "log", html(shown), mark)
+    at.put(None, "machine-of", run_id, run_id)
+
+    def draw() -> str:
+        mine = frozenset(shown.state.devices) if shown is not None else frozenset()
+        beside = Beside(
+            ours=desk.shared.ours(host.hostname),
+            mine=mine,
+            training=shown is not None and shown.state.state == "running",
+            history=shown.history if shown is not None else (),
+        )
+        return html(gpus.cards(host, desk.lang, beside))
+
+    at.put(panel.machine, "machine", desk.shared.drawn(f"machine {desk.lang} {run_id}", (host,), draw))
 
 
-def log_label(desk: Desk, name: str) -> str:
-    """A log's name in words: rank 0, launcher."""
-    if name.startswith("rank "):
-        return desk.say("ui.logs.rank", rank=name.removeprefix("rank "))
-    return desk.say(f"ui.logs.{name}")
+def _pictures(desk: Desk, panel: LivePanel, shown: Snapshot) -> Iterator[tuple[gr.HTML, str, str]]:
+    lang, run_id = desk.lang, shown.state.id
+
+    def drawn(slot: str, parts: tuple[object, ...], make: Callable[[], object]) -> str:
+        return desk.shared.drawn(f"{slot} {lang} {run_id}", parts, lambda: html(make()))
+
+    yield panel.progress, "progress", html(view.progress(shown, lang))
+    yield panel.outcome, "outcome", html(view.outcome(shown, lang))
+    history = curves.settled(shown.history)
+    machine = drawn("busy", (history[-1:],), lambda: curves.machine_card(history, lang))
+    parts = (shown.series, tuple(shown.peaks.items()), machine, shown.state.steps)
+    rate = desk.shared.rate(run_id)
+    page = drawn("charts", parts, lambda: curves.charts(shown, history, lang, rate, Markup(machine)))
+    yield panel.charts, "charts", page
+    told = (shown.proof, shown.ranks)
+    yield panel.proof, "proof", drawn("proof", told, lambda: proof.proof(shown.proof, shown.ranks, lang))
+
+
+def _findings(desk: Desk, panel: LivePanel, at: Look, shown: Snapshot) -> None:
+    found = desk.shared.findings(shown)
+    alive = shown.state.state in LIVE
+    if not at.anew("found", found) and at.known("found-alive", alive):
+        return
+    at.put(None, "found-alive", alive, alive)
+    page = findings.findings(found.findings, found.root, desk.lang, alive=alive, run_id=shown.state.id, base=desk.base)
+    at.put(panel.findings, "findings", html(page))
+    count = findings.count(found.findings)
+    words = desk.say("ui.tab.findings.count", n=count) if count else desk.say("ui.tab.findings")
+    at.put(panel.findings_tab, "findings-tab", gr.update(label=words), words)
+
+
+def _buttons(desk: Desk, panel: LivePanel, at: Look, shown: Snapshot) -> None:
+    alive = shown.state.state in LIVE
+    asked = shown.state.stop is not None or runs.stop_asked(desk.paths, shown.state.id)
+    at.put(panel.stop, "stop", gr.update(visible=alive and not asked), alive and not asked)
+    at.put(panel.again, "again", gr.update(visible=not alive), not alive)
+    came = not alive and shown.report is not None
+    at.put(panel.to_export, "to-export", gr.update(visible=came), came)
 
 
 def wire(desk: Desk, panel: LivePanel) -> None:
     """Handlers and wiring."""
 
-    def tick(run_id: str, seen: Seen, log_name: str | None) -> Changes:
+    def tick(run_id: str, seen: Seen, *asked: Any) -> Changes:
         try:
-            return look(desk, panel, run_id, seen, log_name)
+            return look(desk, panel, run_id, seen, Asked(*asked))
         except NotFound:  # the folder was deleted while it was open here
             return {desk.run: "", desk.seen: {}, panel.progress: html(view.nothing(desk.lang))}
 
-    def choose_log(run_id: str, seen: Seen, log_name: str | None) -> Changes:
-        return look(desk, panel, run_id, seen, log_name)
+    def choose_log(run_id: str, seen: Seen, *asked: Any) -> Changes:
+        return look(desk, panel, run_id, seen, Asked(*asked))
 
     def ask_stop() -> Changes:
         return {panel.ask: gr.update(visible=True), panel.stop: gr.update(visible=False)}
@@ -205,10 +251,11 @@ def wire(desk: Desk, panel: LivePanel) -> None:
     def stop_discard(run_id: str) -> Changes:
         return _stop(run_id, True)
 
-    looked = [desk.run, desk.seen, panel.log_names]
+    looked = [desk.run, desk.seen, *panel.logs.asked]
     shown = [*panel.shown, desk.chips, desk.seen, desk.run]
+    chosen = [panel.logs.names.input, panel.logs.search.input, panel.logs.level.input, panel.logs.follow.input]
     desk.wire.on(panel.timer.tick, tick, inputs=looked, outputs=shown, quiet=True)
-    desk.wire.on(panel.log_names.input, choose_log, inputs=looked, outputs=shown)
+    desk.wire.on(chosen, choose_log, inputs=looked, outputs=shown, trigger_mode="always_last")
     desk.wire.on(panel.stop.click, ask_stop, outputs=[panel.ask, panel.stop])
     desk.wire.on(panel.back.click, stop_back, outputs=[panel.ask, panel.stop])
     desk.wire.on(panel.keep.click, stop_save, inputs=[desk.run], outputs=[panel.ask])

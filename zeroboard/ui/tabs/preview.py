@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
+from typing import Any
 
 import gradio as gr
 import yaml
@@ -28,18 +29,21 @@ class PreviewTab:
     desk: Desk
     stale: gr.HTML
     """Says that the form has changed since."""
+    go: gr.Row
+    """Holds the button that starts; there once something was previewed."""
+    start: gr.Button
     page: gr.HTML
 
     @property
-    def outputs(self) -> list[gr.HTML]:
-        return [self.stale, self.page]
+    def outputs(self) -> list[Any]:
+        return [self.stale, self.page, self.go]
 
     def show(self, plan: Plan, spec: RunSpec) -> Changes:
         """The changes that show a plan."""
         state = self.desk.shared.snapshot(plan.run_id or "").state.state
         words = self.desk.say(f"ui.state.{state}")
         shown = view.page(plan, self.desk.lang, words, base=self.desk.base, differs=self._differs(plan, spec))
-        return {self.page: html(shown), self.stale: ""}
+        return {self.page: html(shown), self.stale: "", self.go: gr.update(visible=True)}
 
     def _differs(self, plan: Plan, spec: RunSpec) -> Markup:
         """Against the last run that was started and whose settings can be read."""
@@ -76,8 +80,13 @@ class PreviewTab:
 def build(desk: Desk) -> PreviewTab:
     """The components."""
     stale = gr.HTML(elem_id="zb-stale")
+    with gr.Row(visible=False, elem_classes=["zb-actions", "zb-preview-go"]) as go:
+        start = gr.Button(
+            desk.say("ui.button.start"), variant="primary", elem_id="zb-preview-start", scale=0, min_width=140
+        )
+        gr.HTML(f'<p class="zb-note">{desk.say("ui.preview.start.hint")}</p>')
     page = gr.HTML(html(view.nothing(desk.lang)), elem_id="zb-preview-page")
-    return PreviewTab(desk=desk, stale=stale, page=page)
+    return PreviewTab(desk=desk, stale=stale, go=go, start=start, page=page)
 
 
 def spec_of(plan: Plan | None) -> RunSpec | None:

@@ -89,7 +89,7 @@ def wire(desk: Desk, parts: Parts, preview_tab: PreviewTab) -> SetUp:
     inputs = [desk.written, *widgets]
     follows = [
         parts.side, parts.why, parts.preview, parts.start, parts.save, panel.model_facts, panel.data_facts, panel.lora,
-        panel.stages, *panel.cards.values(), preview_tab.stale,
+        panel.stages, *panel.cards.values(), preview_tab.stale, preview_tab.start,
     ]  # fmt: skip
     offered = [panel.controls["model.path"], panel.controls["data.path"], panel.controls["devices.gpus"], panel.devices]
 
@@ -121,7 +121,9 @@ def wire(desk: Desk, parts: Parts, preview_tab: PreviewTab) -> SetUp:
         if spec is not None:
             changes[parts.save] = preview_tab.save_link(spec)
             changes[panel.stages] = _stages(spec, plan)
-            changes[preview_tab.stale] = preview_tab.stale_notice(written, spec)
+            stale = preview_tab.stale_notice(written, spec)
+            changes[preview_tab.stale] = stale
+            changes[preview_tab.start] = gr.update(interactive=not why and not stale)
             for card in CARDS:
                 changes[panel.cards[card]] = gr.update(label=plan_view.summary(card, spec, plan, desk.lang))
         return changes
@@ -260,7 +262,7 @@ def wire(desk: Desk, parts: Parts, preview_tab: PreviewTab) -> SetUp:
         outputs=[desk.written, desk.tabs, *preview_tab.outputs],
     )
     desk.wire.on(
-        parts.start.click,
+        [parts.start.click, preview_tab.start.click],
         start,
         inputs=inputs,
         outputs=[desk.written, desk.run, desk.seen, desk.chips, desk.tabs, desk.faces, *preview_tab.outputs],

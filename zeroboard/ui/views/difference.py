@@ -72,6 +72,12 @@ def difference(before: RunSpec | None, after: RunSpec, run: str, lang: Language)
     )
 
 
+def change_words(before: RunSpec, after: RunSpec, lang: Language) -> str:
+    """The changes in a line: label, value before, value now."""
+    pieces = [f"{field_label(key, lang)}: {_value(was)} → {_value(now)}" for key, was, now in changes(before, after)]
+    return say("ui.list.semicolon", lang).join(pieces)
+
+
 def _value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"

@@ -1,15 +1,16 @@
-"""A run while it goes on and when it has ended: progress, charts, what went wrong."""
+"""A run while it goes on and when it has ended: progress, and what went wrong."""
 
 from __future__ import annotations
 
+import time
+
 from markupsafe import Markup
 
-from zeroboard.contract.events import ErrorEvent, PhaseEvent, StepEvent
-from zeroboard.contract.state import ENDED, RunState
+from zeroboard.contract.events import ErrorEvent, PhaseEvent
+from zeroboard.contract.state import ENDED, LIVE, RunState
 from zeroboard.messages import Language, has, say
 from zeroboard.runs.snapshot import Snapshot
 from zeroboard.ui.views import numbers
-from zeroboard.ui.views.charts import line_chart
 from zeroboard.ui.views.markup import badge, empty, join, press, problem_item, rows, tag
 
 TRACK = ("starting", "running", "verifying", "finished")
@@ -17,6 +18,8 @@ TRACK = ("starting", "running", "verifying", "finished")
 STOPS = {"save": ("asked", "saving", "verifying", "stopped"), "discard": ("asked", "leaving", "stopped")}
 """The stations of a stop, by what was asked for."""
 FORCED = "run.failed.stop-forced"
+UNITS = ("seconds", "minutes", "hours")
+"""The forms of a duration (`ui.duration.*`)."""
 
 STATE_KIND = {"finished": "pass", "failed": "fail", "stopped": "warn", "lost": "fail", "stopping": "warn"}
 
@@ -27,11 +30,12 @@ def nothing(lang: Language) -> Markup:
     return empty(say("ui.live.empty.title", lang), say("ui.live.empty.text", lang), button)
 
 
-def progress(shown: Snapshot, lang: Language) -> Markup:
+def progress(shown: Snapshot, lang: Language, now: float | None = None) -> Markup:
     """Name, state, bar, step, ETA and speed; the same height in every state."""
+    now = time.time() if now is None else now
     run = shown.state
     share, words = _where(shown, lang)
-    last = shown.steps[-1] if shown.steps else None
+    last = shown.last
     title = tag(
         "div",
         tag("h2", run.name or run.id),
@@ -46,7 +50,7 @@ def progress(shown: Snapshot, lang: Language) -> Markup:
             "div",
             "",
             class_="fill" if known else "fill unknown",
-            style=f"width:{100 * (share or 0):.2f}%" if known else None,
+            style=f"transform:scaleX({share or 0:.4f})" if known else None,
         ),
         class_=f"zb-progress {STATE_KIND.get(run.state, '')}",
         role="progressbar",
@@ -57,13 +61,15 @@ def progress(shown: Snapshot, lang: Language) -> Markup:
     )
     facts = [
         (say("ui.live.step", lang), f"{run.step:,} / {run.steps:,}" if run.steps else "–"),
-        (say("ui.live.eta", lang), numbers.duration(shown.eta_s, lang) if shown.eta_s is not None else "–"),
+        (say("ui.live.eta", lang), _left(shown, now, lang)),
         (say("ui.live.epoch", lang), f"{last.epoch:.2f}" if last else "–"),
         (say("ui.live.loss", lang), numbers.loss(last.loss, lang) if last else "–"),
         (say("ui.live.tokens", lang), f"{last.tokens_per_s:,.0f}" if last and last.tokens_per_s is not None else "–"),
         (say("ui.live.step-time", lang), f"{last.step_time:.2f} s" if last else "–"),
-        (say("ui.live.took", lang), _took(shown, lang)),
+        (say("ui.live.took", lang), _took(shown, now, lang)),
     ]
+    if shown.cost is not None:
+        facts.append((tag("span", say("ui.live.cost", lang), title=say("ui.live.cost.hint", lang)), _cost(shown)))
     return tag(
         "div", title, _way(shown, lang), bar, tag("p", words, class_="zb-now", role="status"), rows(facts, "zb-figures")
     )
@@ -176,89 +182,33 @@ def phase_left(phase: PhaseEvent, since: float | None) -> float | None:
     return (phase.time - since) * (1 - phase.done) / phase.done
 
 
-def _took(shown: Snapshot, lang: Language) -> str:
-    """From its start to its end, or to its latest word."""
-    begin = shown.state.started
-    words = [shown.state.changed, *(event.time for event in (shown.phase, *shown.steps[-1:]) if event is not None)]
-    end = shown.state.ended or max(words)
-    return numbers.duration(end - begin, lang) if begin is not None else "–"
+def _took(shown: Snapshot, now: float, lang: Language) -> Markup:
+    """From its start to its end; while it goes on, a clock that runs in the browser."""
+    state = shown.state
+    if state.started is None:
+        return tag("span", "–")
+    if state.ended is not None or state.state not in LIVE:
+        return tag("span", numbers.duration(shown.elapsed, lang))
+    return clock(max(0.0, now - state.started), 1, lang)
 
 
-def charts(shown: Snapshot, lang: Language) -> Markup:
-    """Loss and learning rate over the steps."""
-    steps = shown.steps
-    end = float(shown.state.steps or 0)
-    waiting = say("ui.chart.waiting", lang)
-    return tag(
-        "div",
-        _card(
-            say("ui.chart.loss", lang),
-            numbers.loss(_last_loss(steps), lang) if steps else "–",
-            line_chart(
-                [(s.step, s.loss) for s in steps],
-                title=say("ui.chart.loss", lang),
-                words=_loss_words(steps, lang),
-                x_label=say("ui.chart.step", lang),
-                format_y=lambda y: f"{y:.3g}",
-                x_end=end,
-                smooth=True,
-                empty=waiting,
-            ),
-            legend=True,
-            lang=lang,
-        ),
-        _card(
-            say("ui.chart.rate", lang),
-            numbers.rate(steps[-1].learning_rate, lang) if steps else "–",
-            line_chart(
-                [(s.step, s.learning_rate) for s in steps],
-                title=say("ui.chart.rate", lang),
-                words=say("ui.chart.rate.words", lang, now=numbers.rate(steps[-1].learning_rate, lang))
-                if steps
-                else waiting,
-                x_label=say("ui.chart.step", lang),
-                format_y=lambda y: numbers.rate(y, lang),
-                y_from=0.0,
-                x_end=end,
-                empty=waiting,
-            ),
-        ),
-        class_="zb-charts",
-    )
+def _left(shown: Snapshot, now: float, lang: Language) -> Markup:
+    """How long the training will still take: counted down in the browser until the next word."""
+    if shown.eta_s is None:
+        return tag("span", "–")
+    return clock(max(0.0, shown.eta_s - max(0.0, now - shown.heard)), -1, lang)
 
 
-def _card(title: str, value: str, picture: Markup, *, legend: bool = False, lang: Language = "en") -> Markup:
-    keys = tag(
-        "span",
-        tag("span", "", class_="stroke raw"),
-        say("ui.chart.raw", lang),
-        tag("span", "", class_="stroke"),
-        say("ui.chart.smooth", lang),
-        class_="zb-keys",
-    )
-    return tag(
-        "section",
-        tag("div", tag("h3", title), keys if legend else None, tag("b", value, class_="num"), class_="zb-title"),
-        picture,
-        class_="zb-card",
-    )
+def _cost(shown: Snapshot) -> str:
+    """So far, and of the whole training."""
+    whole = shown.cost_expected
+    return f"{shown.cost:,.2f} / " + ("–" if whole is None else f"{whole:,.2f}")
 
 
-def _last_loss(steps: tuple[StepEvent, ...]) -> float | None:
-    return next((s.loss for s in reversed(steps) if s.loss is not None), None)
-
-
-def _loss_words(steps: tuple[StepEvent, ...], lang: Language) -> str:
-    known = [s.loss for s in steps if s.loss is not None]
-    if not known:
-        return say("ui.chart.waiting", lang)
-    return say(
-        "ui.chart.loss.words",
-        lang,
-        first=numbers.loss(known[0], lang),
-        now=numbers.loss(known[-1], lang),
-        best=numbers.loss(min(known), lang),
-    )
+def clock(seconds: float, pace: int, lang: Language) -> Markup:
+    """A duration that the page's script carries on by itself; `pace` -1 counts down."""
+    forms = {f"data_{unit[0]}": say(f"ui.duration.{unit}", lang, h="{h}", m="{m}", s="{s}") for unit in UNITS}
+    return tag("span", numbers.duration(seconds, lang), data_clock=f"{seconds:.1f}", data_pace=pace, **forms)
 
 
 def outcome(shown: Snapshot, lang: Language) -> Markup:
@@ -268,7 +218,11 @@ def outcome(shown: Snapshot, lang: Language) -> Markup:
     if run.problem is not None:
         parts.append(tag("ul", problem_item(run.problem, lang), class_="zb-problems"))
     parts.extend(_error(e, lang) for e in shown.errors[:8])
-    return tag("div", join(parts), class_="zb-notice error plain") if parts else join(())
+    if not parts:
+        return join(())
+    if run.state in ("failed", "lost"):
+        parts.append(press("zb-findings-tab-button", say("ui.findings.see", lang)))
+    return tag("div", join(parts), class_="zb-notice error plain")
 
 
 def _error(event: ErrorEvent, lang: Language) -> Markup:

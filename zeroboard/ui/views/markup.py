@@ -116,6 +116,8 @@ def short_path(path: str, keep: int = 44) -> Markup:
 def problem_item(problem: Problem, lang: Language) -> Markup:
     """A problem in words with its remedy; a click leads to its field."""
     params = {"field": problem.field, **problem.params}
+    if problem.field is not None and params.get("key") == problem.field:
+        params["key"] = field_label(problem.field, lang)  # as the form names it
     words = say(problem.message_key, lang, **params)
     remedy = say(problem.remedy_key, lang, **params) if has(problem.remedy_key, lang) else None
     label = field_label(problem.field, lang) if problem.field else None

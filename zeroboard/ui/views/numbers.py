@@ -72,3 +72,18 @@ def duration(seconds: float | None, lang: Language) -> str:
 def moment(when: float | None, lang: Language) -> str:
     """A point of time in the machine's own zone: 2026-11-29 21:10."""
     return say("ui.none", lang) if when is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(when))
+
+
+def short(value: float) -> str:
+    """A figure for an axis: 842, 12.5k, 1.2M."""
+    for unit, step in (("M", 1e6), ("k", 1e3)):
+        if abs(value) >= step:
+            return f"{value / step:.3g}{unit}"
+    return f"{value:.3g}"
+
+
+def clock(seconds: float) -> str:
+    """A point of time on an axis: 0:30, 12:00, 3:05:00 (minutes and seconds, or hours before them)."""
+    whole = max(0, round(seconds))
+    hours, minutes = whole // 3600, whole % 3600 // 60
+    return f"{hours}:{minutes:02d}:{whole % 60:02d}" if hours else f"{minutes}:{whole % 60:02d}"

@@ -18,11 +18,9 @@ from zeroboard.ui.views.stages import HELD, bar, total
 
 def panel(plan: Plan | None, problems: tuple[Problem, ...], lang: Language, disk_free: int | None = None) -> Markup:
     """The plan at a glance: verdict, batch sum, steps, files, disk, what each rank holds, reasons, problems."""
-    bad = errors(problems)
-    verdict = (
-        badge("fail", say("ui.plan.refused", lang, n=len(bad))) if bad else badge("pass", say("ui.plan.ready", lang))
-    )
-    parts: list[object] = [tag("div", tag("h2", say("ui.plan.title", lang)), verdict, class_="zb-title")]
+    parts: list[object] = [
+        tag("div", tag("h2", say("ui.plan.title", lang)), _verdict(problems, lang), class_="zb-title")
+    ]
     parts.append(problem_list(problems, lang))
     if plan is not None:
         parts.append(_sums(plan, lang, disk_free))
@@ -30,6 +28,20 @@ def panel(plan: Plan | None, problems: tuple[Problem, ...], lang: Language, disk
             parts.append(holds(plan.promise, plan.batch.gpus, lang))
         parts.append(_decisions(plan, lang))
     return tag("div", join(parts), class_="zb-plan")
+
+
+BUSY = "gpu-busy"
+"""Code of the problem that another run holds the devices: the plan is sound, and Start would be refused yet."""
+
+
+def _verdict(problems: tuple[Problem, ...], lang: Language) -> Markup:
+    bad = errors(problems)
+    if bad:
+        return badge("fail", say("ui.plan.refused", lang, n=len(bad)))
+    if any(problem.code == BUSY for problem in problems):
+        return badge("warn", say("ui.plan.busy", lang))
+    warned = sum(1 for problem in problems if problem.severity == "warning")
+    return badge("warn", say("ui.plan.warned", lang, n=warned)) if warned else badge("pass", say("ui.plan.ready", lang))
 
 
 def why_not(problems: tuple[Problem, ...], lang: Language) -> str:

@@ -19,6 +19,11 @@ UNREADABLE = "run-unreadable"
 """Code of the problem of a folder that is listed and cannot be read."""
 
 
+def looking(lang: Language) -> Markup:
+    """Before the list was read for the first time."""
+    return tag("div", tag("p", say("ui.runs.looking", lang)), class_="zb-empty", role="status")
+
+
 def runs(
     found: tuple[RunState, ...], current: str, lang: Language, verdicts: Mapping[str, Verdict | None] | None = None
 ) -> Markup:
