@@ -28,6 +28,13 @@ def test_the_last_minutes_are_whole_and_older_readings_thinned(tmp_path: Path) -
     assert max(gaps) <= 2 * min(gaps) + 1
 
 
+def test_a_clock_that_goes_back_or_stands_still_does_not_let_it_grow(tmp_path: Path) -> None:
+    path = tmp_path / "readings.jsonl"
+    write_atomic(path, "".join(line(at) + "\n" for at in [9e9] + [1.0] * 2000 + [float(n) for n in range(1, 4000)]))
+    kept = History(path).read()
+    assert len(kept) <= MOST + history.RECENT_MOST and kept[-1].time == 3999.0
+
+
 def test_a_look_reads_only_what_is_new_and_the_same_object_comes_back(tmp_path: Path) -> None:
     path = tmp_path / "readings.jsonl"
     readings = History(path)

@@ -15,7 +15,9 @@ from zeroboard.runs.follow import LineFollower
 MOST = 300
 """Older readings that are kept."""
 RECENT = 300.0
-"""Seconds that are kept at the rate at which they were written."""
+"""Seconds that are kept at the rate at which they were written ..."""
+RECENT_MOST = 600
+"""... but not more readings than these, whatever the clock does."""
 SKIM = 8 << 20
 """A file that is larger when it is first looked at is sampled; its last `SKIM` / 2 bytes are read whole."""
 
@@ -54,16 +56,16 @@ class History:
     def _take(self, found: Iterable[Reading]) -> None:
         for reading in found:
             self._recent.append(reading)
-            while self._recent[0].time < reading.time - RECENT:
+            while self._recent[0].time < reading.time - RECENT or len(self._recent) > RECENT_MOST:
                 self._age(self._recent.popleft())
 
     def _age(self, reading: Reading) -> None:
-        if self._older and reading.time - self._older[-1].time < self._gap:
+        if self._older and abs(reading.time - self._older[-1].time) < self._gap:
             return
         self._older.append(reading)
         while len(self._older) > MOST:
-            span = self._older[-1].time - self._older[0].time
-            self._gap = max(self._gap * 2, 2 * span / MOST)
+            span = abs(self._older[-1].time - self._older[0].time)
+            self._gap = max(self._gap * 2, 2 * span / MOST, 1.0)
             self._older = _spaced(self._older, self._gap)
 
     def _begin(self) -> LineFollower[Reading]:
@@ -92,6 +94,6 @@ class History:
 def _spaced(readings: list[Reading], gap: float) -> list[Reading]:
     kept = readings[:1]
     for reading in readings[1:]:
-        if reading.time - kept[-1].time >= gap:
+        if abs(reading.time - kept[-1].time) >= gap:
             kept.append(reading)
     return kept
