@@ -14,12 +14,14 @@ from zeroboard.chat.session import ChatSession
 from zeroboard.checkpoints.inspect import inspect
 from zeroboard.checkpoints.verify import make_report, verify_files
 from zeroboard.contract.reports import Kind, Verdict, VerifyReport
-from zeroboard.contract.requests import Progress, VerifyRequest
+from zeroboard.contract.requests import Progress, TrainedRows, VerifyRequest
 from zeroboard.contract.state import LIVE, RunState
 from zeroboard.errors import Busy, NotFound, Refused, ZeroBoardError
 from zeroboard.files import to_json, write_atomic
 from zeroboard.paths import RUN_ID, Paths, RunPaths, reachable
+from zeroboard.planning.specs import read_spec
 from zeroboard.runs import registry, snapshot, verbs
+from zeroboard.runs.ending import trained_rows
 
 CHECKPOINT = re.compile(r"checkpoint-(\d+)")
 
@@ -142,7 +144,8 @@ def verify_output(
     """
     if found.run_id is not None and found.step is None and _state(paths, found.run_id).state in LIVE:
         raise Busy("error.result-unfinished", run=found.run_id)
-    report = verify(found.folder, base=found.base, load=True, on_progress=on_progress)
+    rows = _rows(paths, found.run_id) if found.run_id is not None else None
+    report = verify(found.folder, base=found.base, load=True, rows=rows, on_progress=on_progress)
     file = report_file(paths, found)
     if file is not None:
         write_atomic(file, to_json(report.model_dump(mode="json")))
@@ -181,9 +184,12 @@ def verify(
     *,
     base: Path | None = None,
     load: bool,
+    rows: TrainedRows | None = None,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> VerifyReport:
     """Judge a folder (or a safetensors file): its files, and with `load` also by reloading it in a fresh process.
+
+    `rows`: what it was trained on, heard with `load`.
 
     Raises `NotFound`, `Refused` where the engine could not judge it, `EngineFailed`.
     """
@@ -192,7 +198,7 @@ def verify(
             raise NotFound("error.path-not-found", path=str(wanted))
     if not load:
         return make_report(path, verify_files(path, base=base))
-    request = VerifyRequest(path=str(path), base=str(base) if base is not None else None, load=True)
+    request = VerifyRequest(path=str(path), base=str(base) if base is not None else None, load=True, rows=rows)
     answer = verbs.call("verify", request, on_progress=on_progress)
     if answer.problems:
         raise Refused(answer.problems)
@@ -267,6 +273,16 @@ def _there(path: str) -> Path:
     if found is None:
         raise NotFound("error.path-not-found", path=path)
     return found
+
+
+def _rows(paths: Paths, run_id: str) -> TrainedRows | None:
+    """What a run was trained on; None where its plan or spec cannot be read."""
+    run = paths.run(run_id)
+    try:
+        spec, _ = read_spec(run.spec)
+        return trained_rows(paths, registry.read_plan(run), spec) if spec is not None else None
+    except ZeroBoardError:
+        return None
 
 
 def _base(paths: Paths, run_id: str) -> Path | None:
