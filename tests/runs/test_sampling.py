@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -204,6 +205,23 @@ def test_a_supervisor_starts_the_poller_and_its_run_keeps_readings(paths: Paths)
     assert state.state == "stopped" and state.started is not None and state.ended is not None
     found = kept(run)
     assert found and all(state.started <= one.time <= state.ended and one.memory_used for one in found)
+
+
+@pytest.mark.parametrize(("namespace", "stranger"), [(sampling.FIRST_NAMESPACE, False), (4026532999, None)])
+def test_a_number_that_names_nobody_is_a_strangers_only_where_the_driver_counts_as_we_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, namespace: int, stranger: bool | None
+) -> None:
+    (tmp_path / "7").mkdir()
+    stat = Path.stat
+
+    def told(path: Path, **rest: Any) -> Any:
+        return SimpleNamespace(st_ino=namespace) if path == tmp_path / "self/ns/pid" else stat(path, **rest)
+
+    monkeypatch.setattr(Path, "stat", told)
+    monkeypatch.setattr(sampling, "carries", lambda pid, run_id: (pid, run_id) == (7, "a"))
+    assert sampling.whose(7, "a", proc=tmp_path) is True
+    assert sampling.whose(7, "b", proc=tmp_path) is False
+    assert sampling.whose(8, "a", proc=tmp_path) is stranger
 
 
 def test_the_mark_tells_whose_a_process_is() -> None:

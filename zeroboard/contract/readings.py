@@ -11,8 +11,8 @@ class ProcessReading(Record):
     pid: int
     memory: int | None = None
     """Bytes."""
-    ours: bool = False
-    """It carries the run's mark."""
+    ours: bool | None = False
+    """It carries the run's mark. None: nobody knows, for in this container the driver's numbers name nobody."""
 
 
 class GpuReading(Record):

@@ -4,7 +4,7 @@ The supervisor measures nothing itself: it reads what the cache's poller tells, 
 poller, or a full disk, a reading is missing, and the run goes on.
 A file of readings stays small however long a run is: at `LIMIT` every second one of the older readings goes, so the
 last while stays as dense as it was and the past gets coarser. The file is then replaced by a shorter one.
-Not covered: where a container numbers its processes by itself, the driver's numbers are not known to be the run's.
+Where a container numbers its processes by itself, the driver's numbers name nobody, and whose they are is not known.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ LIMIT = 4 << 20
 """Bytes from which the file is thinned: a day with one GPU, three hours with eight."""
 DENSE = 360
 """Newest readings that are never thinned out: half an hour of them."""
+PROC = Path("/proc")
+FIRST_NAMESPACE = 0xEFFFFFFC
+"""Inode of the PID namespace that the machine starts with, in which the driver counts; a container has another."""
 AGAIN = 1.0
 """Seconds after which it is tried again where the poller told nothing."""
 
@@ -60,7 +63,7 @@ class Sampler:
             self._due = now + min(AGAIN, context.timing.sample)
             return
         self._due = now + context.timing.sample
-        self._keep(reading(facts, self._devices, lambda pid: carries(pid, context.run.id)))
+        self._keep(reading(facts, self._devices, lambda pid: whose(pid, context.run.id)))
 
     def _keep(self, found: Reading) -> None:
         path = self._context.run.readings
@@ -86,7 +89,14 @@ def thin(path: Path, *, dense: int = DENSE) -> None:
     write_atomic(path, b"".join((*lines[:border:2], *lines[border:])))
 
 
-def reading(facts: HostFacts, devices: tuple[str, ...], ours: Callable[[int], bool]) -> Reading:
+def whose(pid: int, run_id: str, *, proc: Path = PROC) -> bool | None:
+    """Whether a process of a GPU is the run's; None where its number names nobody and may be of another counting."""
+    if (proc / str(pid)).exists():
+        return carries(pid, run_id)
+    return False if (proc / "self" / "ns" / "pid").stat().st_ino == FIRST_NAMESPACE else None
+
+
+def reading(facts: HostFacts, devices: tuple[str, ...], ours: Callable[[int], bool | None]) -> Reading:
     """One sample of the devices (UUIDs of GPUs or of slices; none on the CPU) and of the host.
 
     `ours` tells whether a process belongs to the run. A GPU that is not among the facts is left out.
@@ -109,7 +119,7 @@ def _in(uuid: str, gpu: GpuFacts) -> bool:
     return any(part.uuid == uuid for part in gpu.slices or ())
 
 
-def _gpu(uuid: str, gpu: GpuFacts, ours: Callable[[int], bool]) -> GpuReading:
+def _gpu(uuid: str, gpu: GpuFacts, ours: Callable[[int], bool | None]) -> GpuReading:
     """What one device did; of a slice the memory is its own, and the rest that of its GPU."""
     kept = {field: getattr(gpu, field) for field in FIELDS}
     for part in gpu.slices or ():
@@ -119,5 +129,5 @@ def _gpu(uuid: str, gpu: GpuFacts, ours: Callable[[int], bool]) -> GpuReading:
     return GpuReading(uuid=uuid, processes=processes, **kept)
 
 
-def _process(process: GpuProcess, ours: Callable[[int], bool]) -> ProcessReading:
+def _process(process: GpuProcess, ours: Callable[[int], bool | None]) -> ProcessReading:
     return ProcessReading(pid=process.pid, memory=process.memory, ours=ours(process.pid))
