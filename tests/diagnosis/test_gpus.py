@@ -101,6 +101,12 @@ def test_a_desktop_hurts_nobody(process: ProcessReading, alert: bool) -> None:
     assert (span(seen(lambda now: (gpu(0, processes=(OURS, process)),), 60), "gpu-foreign") is not None) is alert
 
 
+def test_in_a_container_the_run_s_own_ranks_are_no_strangers() -> None:
+    unknown = (ProcessReading(pid=4711, memory=39 * GIB),)
+    assert span(seen(lambda now: (gpu(0, processes=unknown),), 60), "gpu-foreign") is None
+    assert span(seen(lambda now: (gpu(0, processes=unknown),), 60, names={4711: "eve: python"}), "gpu-foreign")
+
+
 def test_gpus_that_idle_for_minutes_are_said_once_with_the_four_hints_in_order() -> None:
     sets = ("zero.stage=2", "train.micro_batch=2", "train.accumulation=4", "zero.bucket_size=1000")
     found = seen(lambda now: (gpu(0, utilization=40.0), gpu(1, utilization=95.0)), 400, sets=sets)

@@ -16,6 +16,7 @@ from zeroboard.contract.state import State
 from zeroboard.diagnosis.facts import RunFacts
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory."
+OURS = ProcessReading(pid=101, memory=38 * GIB, ours=True)
 OTHER = ProcessReading(pid=7, memory=41 * GIB)
 STALLED = Finding(
     code="stalled", severity="warning", rank=1, says="finding.stalled.behind",
@@ -35,7 +36,7 @@ def codes(
 
 
 def test_a_full_gpu_and_another_process_on_it_testify_behind_a_gpu_out_of_memory(tmp_path: Path) -> None:
-    full = gpu(1, memory_used=79 * GIB, processes=(OTHER,))
+    full = gpu(1, memory_used=79 * GIB, processes=(OURS, OTHER))
     facts = RunFacts(
         state=state().model_copy(update={"ended": 1000.0}), errors=(error(1, 999.0, OOM, raised(OOM)),), gpus=GPUS,
         readings=(reading(990.0, gpu(0)), reading(995.0, gpu(0), full)),

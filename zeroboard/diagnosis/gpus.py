@@ -111,7 +111,7 @@ class Gpus:
         self._see("gpu-memory-full", gpu, key, now, lambda key: self._alert(key, gpu, memory(gpu)))
 
     def _foreign(self, gpu: GpuReading, now: float, names: Mapping[int, str]) -> None:
-        others = foreign(gpu)
+        others = foreign(gpu, names)
         key = "gpu-foreign" if others else None
         self._see("gpu-foreign", gpu, key, now, lambda key: self._alert(key, gpu, who(others, names)))
 
@@ -175,9 +175,17 @@ def share(gpu: GpuReading) -> float | None:
     return gpu.memory_used / gpu.memory_total if gpu.memory_used is not None and gpu.memory_total else None
 
 
-def foreign(gpu: GpuReading) -> tuple[ProcessReading, ...]:
-    """Processes on the GPU that are not the run's and hold memory worth telling, the largest first."""
-    others = (p for p in gpu.processes or () if not p.ours and (p.memory is None or p.memory >= SMALL))
+def foreign(gpu: GpuReading, names: Mapping[int, str]) -> tuple[ProcessReading, ...]:
+    """Processes on the GPU that are not the run's and hold memory worth telling, the largest first.
+
+    In a container the driver's numbers may mean nothing here, so that the run's own ranks look like strangers: where
+    none of the processes is known to be ours, only those count that are known by name.
+    """
+    processes = gpu.processes or ()
+    sure = any(process.ours for process in processes)
+    others = (
+        p for p in processes if p.ours is False and (p.memory is None or p.memory >= SMALL) and (sure or p.pid in names)
+    )
     return tuple(sorted(others, key=lambda p: (-(p.memory or 0), p.pid)))
 
 

@@ -51,7 +51,7 @@ def _of_gpus(reading: Reading, facts: RunFacts) -> list[Finding]:
     """Others on the GPUs first, then GPUs that were full."""
     found = []
     for gpu in reading.gpus:
-        if others := foreign(gpu):
+        if others := foreign(gpu, {}):
             made = alert("gpu-foreign", gpu, who(others, {}), gpus=facts.gpus, spec=facts.spec)
             found.append(_quoting(made, gpu.model_dump_json(include={"index", "processes"})))
     for gpu in reading.gpus:

@@ -13,7 +13,6 @@ from zeroboard.contract.beats import Beat, read_beats
 from zeroboard.contract.events import Event, FindingEvent, RankEvent
 from zeroboard.contract.findings import Finding
 from zeroboard.contract.readings import Reading
-from zeroboard.diagnosis.gpus import foreign
 from zeroboard.diagnosis.live import Live
 from zeroboard.errors import NotFound
 from zeroboard.files import read_lines
@@ -87,8 +86,7 @@ class Alarm:
 
     def _find(self, now: float) -> tuple[Finding, ...]:
         readings = self._readings.read()
-        pids = {process.pid for reading in readings for gpu in reading.gpus for process in foreign(gpu)}
-        self._rules.feel(readings, {pid: name for pid in pids if (name := owner(pid)) is not None})
+        self._rules.feel(readings, _names(readings))
         self._overhear()
         beats = read_beats(self._context.run)
         found = self._rules.look(beats=beats, state=self._context.life.state.state, now=now)
@@ -143,6 +141,13 @@ class Alarm:
             self._told.pop(identity, None)
         else:
             self._told[identity] = finding
+
+
+def _names(readings: Iterable[Reading]) -> dict[int, str]:
+    """Who the other processes on the GPUs are, as far as they can be seen from here."""
+    processes = (process for reading in readings for gpu in reading.gpus for process in gpu.processes or ())
+    pids = {process.pid for process in processes if not process.ours}
+    return {pid: name for pid in pids if (name := owner(pid)) is not None}
 
 
 def _size(path: Path) -> int:
