@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -148,6 +149,39 @@ def test_the_waiting_grows_while_it_keeps_ending_and_has_an_end(scripted: Callab
     follow(child, lambda _: time.monotonic() > until)
     waits = [after - before for before, after in pairwise(starts)]
     assert 4 <= len(starts) <= 9 and waits[0] >= 0.02 and waits[1] >= 0.04 and min(waits[2:]) >= 0.08
+
+
+def test_one_that_not_even_sigkill_ends_keeps_nobody_waiting_and_gets_no_second_beside_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(children, "has_library", lambda: True)
+
+    class Stuck(subprocess.Popen[bytes]):
+        """As if it were in the middle of a call into the kernel."""
+
+        def kill(self) -> None:
+            return
+
+    started: list[Stuck] = []
+
+    def popen(argv: list[str], **rest: Any) -> Stuck:
+        started.append(Stuck(["sh", "-c", f"echo '{line()}'; exec sleep 60"], **rest))
+        return started[-1]
+
+    patience = Patience(hang=0.1, kill=0.1, back_off=0.02, most=0.02)
+    child = Child(0.01, patience, popen=popen)
+    follow(child, says(None))
+    begun = time.monotonic()
+    follow(child, says("nvml.hangs"))
+    assert time.monotonic() - begun < 2
+    until = time.monotonic() + 0.2
+    follow(child, lambda _: time.monotonic() > until)
+    assert len(started) == 1
+    subprocess.Popen.kill(started[0])
+    follow(child, says(None))
+    assert len(started) == 2 and started[0].poll() is not None
+    subprocess.Popen.kill(started[1])
+    child.end()
 
 
 def test_one_that_cannot_be_started_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -63,11 +65,26 @@ def test_the_library_is_asked_by_a_child_that_may_crash_or_hang(
     monkeypatch.setattr(host, "LIBRARY", str(library))
     monkeypatch.setattr(host, "PROBE_TIMEOUT", patience)
 
-    def run(argv: list[str], **rest: Any) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(argv, env=nvml.environment(library, script), **rest)
+    def popen(argv: list[str], **rest: Any) -> subprocess.Popen[str]:
+        return subprocess.Popen(argv, env=nvml.environment(library, script), **rest)
 
-    told = host.probe_once(run)
+    told = host.probe_once(partial(host.run_briefly, popen=popen))
     assert told.says == key and len(told.gpus) == (2 if key is None else 0)
+
+
+def test_one_that_not_even_sigkill_ends_is_not_waited_for() -> None:
+    class Stuck(subprocess.Popen[str]):
+        """As if it were in the middle of a call into the kernel."""
+
+        def kill(self) -> None:
+            stuck.append(self)
+
+    stuck: list[Stuck] = []
+    begun = time.monotonic()
+    with pytest.raises(subprocess.TimeoutExpired):
+        host.run_briefly(["sleep", "60"], 0.1, popen=Stuck)
+    assert time.monotonic() - begun < 2
+    subprocess.Popen.kill(stuck[0])
 
 
 def test_a_control_group_narrower_than_the_machine_is_told_and_one_that_is_wider_is_not(

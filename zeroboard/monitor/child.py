@@ -38,6 +38,8 @@ class Patience:
     """Until the first answer: a driver that wakes up needs some."""
     hang: float = 6.0
     """Between two answers, beside the interval."""
+    kill: float = 1.0
+    """Until one that was killed has ended."""
     back_off: float = 1.0
     """Before the first new start; each further one waits twice as long."""
     most: float = 60.0
@@ -51,6 +53,7 @@ class Child:
     def __init__(self, interval: float, patience: Patience, *, popen: Callable[..., Any] = subprocess.Popen) -> None:
         self._interval, self._patience, self._popen = interval, patience, popen
         self._process: subprocess.Popen[bytes] | None = None
+        self._undead: subprocess.Popen[bytes] | None = None
         self._rest = b""
         self._last: Probe | None = None
         """The last answer; None: never one."""
@@ -113,13 +116,18 @@ class Child:
             self._lose("nvml.crashed" if code else None, f"it ended with {code}")
 
     def end(self) -> None:
-        """Leave nothing behind."""
+        """Leave nothing behind that the kernel lets go of."""
         process, self._process, self._rest = self._process, None, b""
-        if process is not None:
-            process.kill()
-            process.wait()
-            if process.stdout is not None:
-                process.stdout.close()
+        if process is None:
+            return
+        process.kill()
+        if process.stdout is not None:
+            process.stdout.close()
+        try:
+            process.wait(timeout=self._patience.kill)
+        except subprocess.TimeoutExpired:
+            log.error("process %d is deep in the driver and does not even end by SIGKILL", process.pid)
+            self._undead = process
 
     def _limit(self) -> float:
         """Seconds that its next answer may take."""
@@ -128,6 +136,10 @@ class Child:
         return self._patience.hang + (self._interval if self._last.says is None else max(self._interval, RETRY))
 
     def _start(self, now: float) -> None:
+        if self._undead is not None and self._undead.poll() is None:  # another one would only get stuck beside it
+            self._start_at = now + self._back_off
+            return
+        self._undead = None
         if not has_library():
             self._last, self._says, self._start_at = Probe(), "nvml.no-library", now + ABSENT
             return

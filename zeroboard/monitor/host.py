@@ -10,6 +10,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -41,11 +42,32 @@ LOOK = 0.1
 """Seconds in which it is measured how busy the processor is."""
 
 
-def host_facts(
-    paths: Paths,
-    *,
-    run: Callable[..., subprocess.CompletedProcess[str]] = subprocess.run,
-) -> HostFacts:
+def run_briefly(
+    argv: list[str], timeout: float, *, popen: Callable[..., subprocess.Popen[str]] = subprocess.Popen
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end. Raises `TimeoutExpired` in time even where the command is stuck in the kernel.
+
+    `subprocess.run` would wait for the end of what it has killed, and a call into a driver may never end.
+    """
+    pipe = subprocess.PIPE
+    process = popen(argv, cwd=HOME, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True)
+    try:
+        said, wrong = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        for stream in (process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
+        threading.Thread(target=process.wait, daemon=True, name="reap probe").start()
+        raise
+    return subprocess.CompletedProcess(argv, process.returncode, said, wrong)
+
+
+Run = Callable[[list[str], float], "subprocess.CompletedProcess[str]"]
+"""What runs a command to its end, or raises `TimeoutExpired` after so many seconds."""
+
+
+def host_facts(paths: Paths, *, run: Run = run_briefly) -> HostFacts:
     """Measure this machine once, all of it; `run` starts the process that asks NVML."""
     facts = reading(paths, probe_once(run), cpu_percent=psutil.cpu_percent(interval=LOOK))
     return facts.model_copy(update=slow_facts())
@@ -115,21 +137,13 @@ def has_library() -> bool:
     return True
 
 
-def probe_once(run: Callable[..., Any]) -> Probe:
+def probe_once(run: Run) -> Probe:
     """NVML's answer from a child process; without the library none is started."""
     if not has_library():
         return Probe(says="nvml.no-library")
     argv = [sys.executable, "-m", "zeroboard.monitor", "probe"]
     try:
-        done = run(
-            argv,
-            cwd=HOME,
-            capture_output=True,
-            text=True,
-            timeout=PROBE_TIMEOUT,
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
+        done = run(argv, PROBE_TIMEOUT)
     except subprocess.TimeoutExpired:
         return Probe(says="nvml.hangs")
     if done.returncode != 0:
