@@ -30,7 +30,7 @@ DONE := $(VENV)/done
 export DS_BUILD_OPS := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types fence tree screenshots demo clean
+.PHONY: help run test check lint types fence bench tree screenshots demo clean
 
 help:
 	@printf '%s\n' \
@@ -41,6 +41,7 @@ help:
 	  'make lint    ruff: style, and who may import what' \
 	  'make types   mypy' \
 	  'make fence   import-linter: the layers of the house' \
+	  'make bench   ARGS="poller tick": measure what was promised about speed; without ARGS, say what there is' \
 	  'make tree    write the file tree of README.md anew' \
 	  'make screenshots   take the pictures of docs/images anew, from a real run of the demo (needs Chromium)' \
 	  'make clean   remove the environment and what tools left; runs in cache/ stay'
@@ -67,6 +68,9 @@ types: $(DONE)/dev
 
 fence: $(DONE)/dev
 	@$(PY) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()' --no-logo
+
+bench: $(DONE)/dev
+	@$(PY) -m tests.benchmarks $(ARGS)
 
 tree: $(DONE)/install
 	@$(PY) -m tests.tree
