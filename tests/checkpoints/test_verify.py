@@ -124,3 +124,14 @@ def test_memory_stays_small_however_large_the_file(tmp_path: Path) -> None:
         [sys.executable, "-c", script, str(folder)], capture_output=True, text=True, check=True, timeout=120
     )
     assert int(done.stdout) < 32 * 1024  # KiB
+
+
+def test_headers_alone_are_judged_when_no_value_is_asked_for(tmp_path: Path) -> None:
+    arrays = folders.model_arrays()
+    arrays["model.norm.weight"][0] = np.nan
+    base = folders.model(tmp_path / "base", arrays)
+    assert folders.found(folders.judged(base), "check.finite.not-finite").verdict == "fail"
+    assert folders.found(folders.judged(base, values=False), "check.finite.not-asked").verdict == "skip"
+    adapter = folders.adapter(tmp_path / "a", base)
+    said = {check.name: check.verdict for check in folders.judged(adapter, values=False).checks}
+    assert said["trained"] == said["finite"] == "skip" and said["keys"] == "pass"

@@ -2,7 +2,7 @@
 
 Read with plain reads into one small buffer and not through a memory map: a file that is cut while it is read is then a
 short read and not a SIGBUS, and the buffer stays in the processor's cache. Floating-point numbers are looked at as
-integers without their sign bit: infinite and NaN are then exactly the values from the exponent's mask upwards.
+integers: infinite and NaN are, without their sign bit, exactly the values from the exponent's mask upwards.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from io import FileIO
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from zeroboard.headers import Tensor
 
@@ -63,10 +62,9 @@ def scan(stream: FileIO, tensor: Tensor, on_bytes: Callable[[int], None] | None 
     `on_bytes` is told how many bytes each read brought. The type must be one that `can_judge` accepts.
     """
     kind = _WIDTH[tensor.dtype]
-    limit = _LIMIT[tensor.dtype] << 1
+    limit, sign = _LIMIT[tensor.dtype], 1 << (8 * np.dtype(kind).itemsize - 1)
     buffer = bytearray(min(CHUNK, tensor.end - tensor.start))
     view = memoryview(buffer)
-    without_sign: npt.NDArray[Any] = np.empty(len(buffer) // np.dtype(kind).itemsize, kind)
     bad_at, constant, zero, first = None, True, True, None
     stream.seek(tensor.start)
     at = tensor.start
@@ -75,12 +73,11 @@ def scan(stream: FileIO, tensor: Tensor, on_bytes: Callable[[int], None] | None 
         if not _fill(stream, view[:wanted]):
             return None
         chunk = np.frombuffer(view[:wanted], dtype=kind)
-        out = without_sign[: chunk.size]
-        np.left_shift(chunk, 1, out=out)
-        largest = int(out.max())
-        if bad_at is None and largest >= limit:
-            bad_at = (at - tensor.start) // chunk.itemsize + int(np.argmax(out >= limit))
-        zero = zero and largest == 0
+        # as unsigned integers negative numbers are the largest ones, as signed integers positive numbers are
+        negative, positive = int(chunk.max()), int(chunk.view(f"i{chunk.itemsize}").max())
+        if bad_at is None and (positive >= limit or negative >= sign | limit):
+            bad_at = (at - tensor.start) // chunk.itemsize + int(np.argmax((chunk & (sign - 1)) >= limit))
+        zero = zero and positive <= 0 and negative in (0, sign)
         if constant:
             first = chunk[0].copy() if first is None else first
             constant = bool((chunk == first).all())

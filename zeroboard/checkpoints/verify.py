@@ -8,7 +8,8 @@ whether the result loads and changes an answer; that is `zeroboard.engine.verify
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +27,10 @@ OnProgress = Callable[[float], None]
 """Told the share of the bytes that were looked at, 0 to 1."""
 
 
+Look = Callable[..., Collection[str] | None]
+"""Looks at the values: `model.judge_values`, or the stand-in that looks at none and returns None."""
+
+
 class FileVerdict(NamedTuple):
     """What the bytes of a folder say."""
 
@@ -34,20 +39,24 @@ class FileVerdict(NamedTuple):
     facts: dict[str, JsonValue]
 
 
-def verify_files(path: Path, *, base: Path | None = None, on_progress: OnProgress | None = None) -> FileVerdict:
+def verify_files(
+    path: Path, *, base: Path | None = None, values: bool = True, on_progress: OnProgress | None = None
+) -> FileVerdict:
     """Judge a folder, or one safetensors file. Raises `NotFound` where there is nothing of that name.
 
-    `base` goes before the base that an adapter's config names.
+    `base` goes before the base that an adapter's config names. `values` False: the headers alone, which takes a second
+    whatever the size; `finite` and `trained` are skipped then.
     """
     folder = list_folder(path)
     kind = kind_of(folder)
     findings = Findings()
+    look = partial(model.judge_values, on_progress=on_progress) if values else _no_values
     if folder.loose:
-        _judge_file(folder, kind, findings, on_progress)
+        _judge_file(folder, kind, findings, look)
     elif kind == "lora-adapter":
-        _judge_adapter(folder, base, findings, on_progress)
+        _judge_adapter(folder, base, findings, look)
     elif kind == "full-model":
-        _judge_model(folder, findings, on_progress)
+        _judge_model(folder, findings, look)
     else:
         _judge_other(folder, kind, findings)
     if not folder.loose:
@@ -67,14 +76,19 @@ def make_report(path: Path, files: FileVerdict, loaded: Iterable[Check] = ()) ->
     return VerifyReport(path=str(path), kind=files.kind, verdict=overall(checks), checks=checks, facts=files.facts)
 
 
-def _judge_model(folder: Folder, findings: Findings, on_progress: OnProgress | None) -> None:
+def _no_values(found: weights.Weights, findings: Findings, **options: object) -> None:
+    """Only the headers are looked at."""
+    findings.skip("finite", "not-asked")
+
+
+def _judge_model(folder: Folder, findings: Findings, look: Look) -> None:
     found = weights.read_model(folder, findings)
     model.judge_model(folder, found, findings)
-    model.judge_values(found, findings, on_progress=on_progress)
+    look(found, findings)
     tokenizer.judge_tokenizer(folder, model.embedding_rows(found), findings)
 
 
-def _judge_adapter(folder: Folder, given: Path | None, findings: Findings, on_progress: OnProgress | None) -> None:
+def _judge_adapter(folder: Folder, given: Path | None, findings: Findings, look: Look) -> None:
     names = [weights.ADAPTER] if weights.ADAPTER in folder.files else []
     found = weights.read_files(folder, names, findings)
     config = folder.json(ADAPTER_CONFIG).value or {}
@@ -83,8 +97,10 @@ def _judge_adapter(folder: Folder, given: Path | None, findings: Findings, on_pr
     adapter.judge_adapter(folder, found, base, findings)
     if base is not None and base.modules:
         findings.settle("base", base=base.name)
-    zero = model.judge_values(found, findings, may_be_constant=adapter.starts_zero, on_progress=on_progress)
-    if found.tensors:
+    zero = look(found, findings, may_be_constant=adapter.starts_zero)
+    if zero is None:
+        findings.skip("trained", "not-asked")
+    elif found.tensors:
         adapter.judge_trained(found, zero, findings)
     home = base.folder if base else None
     tokenizer.judge_tokenizer(folder, _adapter_rows(found, base), findings, base=home)
@@ -110,7 +126,7 @@ def _judge_other(folder: Folder, kind: Kind, findings: Findings) -> None:
         tokenizer.judge_tokenizer(folder, None, findings)
 
 
-def _judge_file(folder: Folder, kind: Kind, findings: Findings, on_progress: OnProgress | None) -> None:
+def _judge_file(folder: Folder, kind: Kind, findings: Findings, look: Look) -> None:
     """One file: header, size, shapes, values."""
     if kind == "unknown":
         findings.fail("complete", "not-safetensors", *folder.files)
@@ -121,7 +137,4 @@ def _judge_file(folder: Folder, kind: Kind, findings: Findings, on_progress: OnP
     model.judge_empty(found, findings)
     if found.tensors:
         findings.settle("shapes", tensors=len(found.tensors))
-    model.judge_values(
-        found, findings, may_be_constant=adapter.starts_zero if kind == "lora-adapter" else lambda name: False,
-        on_progress=on_progress,
-    )  # fmt: skip
+    look(found, findings, may_be_constant=adapter.starts_zero if kind == "lora-adapter" else lambda name: False)
