@@ -76,7 +76,7 @@ def test_plan_write_makes_a_run_that_is_listed_and_shown(zeroboard: Any, paths: 
     shown = zeroboard("show", "last", "--json")
     assert shown.code == 0 and shown.json["state"] == "planned"
     keys = {"id", "state", "spec", "plan", "progress", "metrics", "proof", "findings", "report"}
-    assert keys <= set(shown.json) and set(shown.json["progress"]) == {"step", "steps", "epoch", "eta_s"}
+    assert keys <= set(shown.json) and {"step", "steps", "epoch", "eta_s"} <= set(shown.json["progress"])
     assert zeroboard("show", made["run_id"]).code == 0
     assert made["run_id"] in zeroboard("runs").out
 

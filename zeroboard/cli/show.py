@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from zeroboard.cli.diagnose import print_finding
@@ -38,6 +39,8 @@ def _print(said: dict[str, Any], face: Face) -> None:
         ("made", created),
         ("step", f"{progress['step']}/{'–' if progress['steps'] is None else progress['steps']}"),
         ("left", clock(progress["eta_s"])),
+        ("took", clock(progress["elapsed_s"])),
+        *_more(said, face),
         ("folder", said["folder"]),
         ("result", said["result"] or "–"),
     ]
@@ -70,6 +73,21 @@ def _print(said: dict[str, Any], face: Face) -> None:
         face.print()
         face.print(face.say("cli.outcome.report", verdict=said["report"]["verdict"]))
         face.table((c["name"], c["verdict"], c["detail"]) for c in said["report"]["checks"])
+
+
+def _more(said: dict[str, Any], face: Face) -> Iterator[tuple[str, str]]:
+    """What not every run has: evaluations, costs, utilisation, peaks."""
+    progress = said["progress"]
+    if said["evaluations"]:
+        last = said["evaluations"][-1]
+        yield "evaluation", face.say("cli.show.at", loss=number(last["loss"]), step=last["step"])
+    if progress["cost"] is not None:
+        expected = number(progress["cost_expected"], ".2f")
+        yield "cost", face.say("cli.show.costs", cost=number(progress["cost"], ".2f"), expected=expected)
+    if progress["mfu"] is not None:
+        yield "mfu", f"{100 * progress['mfu']:.1f} %"
+    if progress["peaks"]:
+        yield "peaks", ", ".join(f"{rank}: {size(peak)}" for rank, peak in progress["peaks"].items())
 
 
 def _print_proof(proof: dict[str, Any] | None, face: Face) -> None:

@@ -69,10 +69,15 @@ class Follower(LineFollower[Event]):
         super().__init__(path, EVENT)
 
 
-def each_step(run: RunPaths) -> Iterator[StepEvent]:
-    """Every step of a run in the order in which they were told, from the file, never all of them in memory."""
+def each_event(run: RunPaths) -> Iterator[Event]:
+    """Everything a run told, in order, from the file; never all of it in memory."""
     follower = Follower(run.events)
     more = True
     while more:
         found, more = follower.look()
-        yield from (event for event in found if isinstance(event, StepEvent))
+        yield from found
+
+
+def each_step(run: RunPaths) -> Iterator[StepEvent]:
+    """Every step of a run; as `each_event`."""
+    return (event for event in each_event(run) if isinstance(event, StepEvent))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from zeroboard.contract.events import EvalEvent, StepEvent
 from zeroboard.messages import Language
-from zeroboard.paths import Paths
-from zeroboard.runs.follow import each_step
+from zeroboard.paths import Paths, RunPaths
+from zeroboard.runs.follow import each_event
 from zeroboard.runs.snapshot import Snapshot
 from zeroboard.services import diagnose, runs, words
 
@@ -44,10 +45,9 @@ def describe(paths: Paths, snapshot: Snapshot, *, language: Language = "en") -> 
             "cost": snapshot.cost,
             "cost_expected": snapshot.cost_expected,
             "mfu": snapshot.series.mfu[-1][1] if snapshot.series.mfu else None,
-            "evaluation": _evaluation(snapshot),
             "peaks": {str(rank): peak for rank, peak in snapshot.peaks.items()},
         },
-        "metrics": [step.model_dump(mode="json", exclude={"kind", "seq", "rank"}) for step in each_step(run)],
+        **_measured(run),
         "proof": words.proof(snapshot.proof, language) if snapshot.proof is not None else None,
         "findings": _findings(paths, snapshot, language),
         "problem": words.problem(state.problem, language) if state.problem is not None else None,
@@ -55,10 +55,14 @@ def describe(paths: Paths, snapshot: Snapshot, *, language: Language = "en") -> 
     }
 
 
-def _evaluation(snapshot: Snapshot) -> dict[str, Any] | None:
-    """The latest one."""
-    last = snapshot.evaluation
-    return {"step": last.step, "loss": last.loss, "rows": last.rows} if last is not None else None
+def _measured(run: RunPaths) -> dict[str, list[dict[str, Any]]]:
+    """Every step and every evaluation that was told, whole: the only place that wants all of them."""
+    found: dict[str, list[dict[str, Any]]] = {"metrics": [], "evaluations": []}
+    for event in each_event(run):
+        if isinstance(event, StepEvent | EvalEvent):
+            name = "metrics" if isinstance(event, StepEvent) else "evaluations"
+            found[name].append(event.model_dump(mode="json", exclude={"kind", "seq", "rank"}))
+    return found
 
 
 def _findings(paths: Paths, snapshot: Snapshot, language: Language) -> list[dict[str, Any]]:
