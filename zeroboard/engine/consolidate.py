@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import errno
 import shutil
-import signal
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import torch
@@ -29,7 +26,7 @@ from zeroboard.checkpoints.writer import Entry, Piece, Shard, plan_shards, total
 from zeroboard.contract.problems import Problem, Scalar
 from zeroboard.contract.reports import Consolidation
 from zeroboard.contract.requests import Answer, ConsolidateRequest, Dtype
-from zeroboard.engine.channel import Channel
+from zeroboard.engine.channel import Channel, leave_when_asked
 from zeroboard.engine.consolidate_states import Tensors, read_states
 from zeroboard.errors import NotFound, Refused
 from zeroboard.files import to_json, write_atomic
@@ -56,7 +53,7 @@ Tell = Callable[[float, str, dict[str, Scalar]], None]
 def main(channel: Channel) -> int:
     """One request, progress, one `Answer`: its value is a `Consolidation`, or its problems say why there is none."""
     request = ConsolidateRequest.model_validate_json(channel.receive() or "")
-    signal.signal(signal.SIGTERM, _leave)
+    leave_when_asked()
     torch.set_num_threads(1)  # the writer has threads of its own
 
     def tell(done: float, says: str, params: dict[str, Scalar]) -> None:
@@ -176,7 +173,7 @@ def _counted(total: int, tell: Tell) -> Callable[[int], None]:
         done += size
         if (percent := 100 * done // max(total, 1)) > last:
             last = percent
-            params: dict[str, Scalar] = {"done": f"{done / 1e9:,.1f}", "total": f"{total / 1e9:,.1f}"}
+            params: dict[str, Scalar] = {"written": f"{done / 1e9:,.1f}", "total": f"{total / 1e9:,.1f}"}
             tell(done / max(total, 1), "progress.consolidate.write", params)
 
     return heard
@@ -220,8 +217,3 @@ def _with_dtype(config: dict[str, Any], dtype: Dtype) -> dict[str, Any]:
     """The config with the type that the weights have now: transformers loads them in the type that it names."""
     old = "torch_dtype" if "torch_dtype" in config and "dtype" not in config else "dtype"
     return config | {old: str(TYPES[dtype]).removeprefix("torch.")}
-
-
-def _leave(number: int, frame: FrameType | None) -> None:
-    """Asked to end: leave through every `finally`, so that the half folder goes too."""
-    sys.exit(128 + number)
