@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel
 
 from tests.engine.results import make_adapter
 from tests.tiny import tiny_model, tiny_tokenizer
+from zeroboard.checkpoints import consolidate
 from zeroboard.checkpoints.verify import verify_files
 from zeroboard.contract.problems import Problem
 from zeroboard.contract.reports import MergeReport
@@ -142,6 +144,25 @@ def test_conv1d_and_biases(variant: str, prefix: bool, tmp_path: Path, gpt2: Pat
     same(AutoModelForCausalLM.from_pretrained(tmp_path / "m").state_dict(), wanted)
 
 
+ENDS: tuple[dict[str, Any], ...] = (
+    {"target_modules": ["c_attn", "wte"]},
+    {"target_modules": ["c_attn", "c_proj", "lm_head"], "use_dora": True},
+)
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_conv1d_beside_the_ends_of_a_tied_model(how: dict[str, Any], tmp_path: Path, gpt2: Path) -> None:
+    """`fan_in_fan_out` in the file is that of the layer that peft met last."""
+    base = without_prefix(gpt2, tmp_path / "base")
+    folder = train(tmp_path / "a", base, **how)
+    assert [note.says for note in merged(folder, base, tmp_path / "m").notes] == ["merge.untied"]
+    ids = torch.tensor([[1, 3, 4, 7, 200, 250]])
+    with torch.inference_mode():
+        found = AutoModelForCausalLM.from_pretrained(tmp_path / "m")(input_ids=ids).logits
+        wanted = by_peft(folder, base)(input_ids=ids).logits
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
+
+
 def without_prefix(base: Path, folder: Path) -> Path:
     """As the first GPT-2 files were: without the model's own prefix."""
     folder.mkdir()
@@ -237,14 +258,19 @@ def test_the_folder_is_whole_and_of_the_training(tmp_path: Path, tiny_model_fold
     assert refused.value.problems[0].code == "output-exists"
 
 
-def test_a_full_disk_is_said_before_anything_is_written(
-    tmp_path: Path, tiny_model_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(merge, "SPARE", 1 << 60)
-    assert refusals(make_adapter(tmp_path / "a", tiny_model_folder), tiny_model_folder, tmp_path / "m") == {
-        "merge.no-room"
-    }
-    assert not (tmp_path / "m").exists()
+def test_a_full_disk_is_said(tmp_path: Path, tiny_model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is written, or when another program was faster."""
+    folder = make_adapter(tmp_path / "a", tiny_model_folder)
+    with monkeypatch.context() as patched:
+        patched.setattr(consolidate, "MARGIN", 1 << 60)
+        assert refusals(folder, tiny_model_folder, tmp_path / "m") == {"problem.disk-space.export"}
+
+    def full(*given: Any, **options: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(merge, "write_shards", full)
+    assert refusals(folder, tiny_model_folder, tmp_path / "m") == {"problem.disk-space.export"}
+    assert not list(tmp_path.glob(".*"))
 
 
 def refusals(folder: Path, base: Path | None, target: Path) -> set[str]:

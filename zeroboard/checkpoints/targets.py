@@ -41,11 +41,12 @@ def stored_transposed(module: str, model_type: object, told: bool) -> bool:
     """Whether a base stores the module's matrix as (in, out).
 
     `told`: the adapter's `fan_in_fan_out`, which peft sets anew for each kind of layer that it meets, so that the file
-    keeps the last one's; it is heard only where the type of the model does not say.
+    keeps the last one's; it is heard where the type of the model does not say.
     """
-    if model_type in _CONV1D:
-        return module.rsplit(".", 1)[-1] not in OUTPUT
-    return told
+    last = module.rsplit(".", 1)[-1]
+    if last in EMBEDDING or (model_type in _CONV1D and last in OUTPUT):
+        return False
+    return told or model_type in _CONV1D
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ training used; nothing of peft. It appears whole or not at all.
 
 from __future__ import annotations
 
+import errno
 import shutil
 import time
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import torch
 
+from zeroboard.checkpoints.consolidate import judge_room, no_room
 from zeroboard.checkpoints.folder import Folder, list_folder
 from zeroboard.checkpoints.inspect import CONFIG
 from zeroboard.checkpoints.merging import MergePlan, plan_merge
@@ -23,15 +25,12 @@ from zeroboard.contract.problems import Problem
 from zeroboard.contract.reports import MergeReport
 from zeroboard.contract.requests import Answer, MergeRequest
 from zeroboard.engine.blocks import pieces
-from zeroboard.engine.channel import Channel
+from zeroboard.engine.channel import Channel, leave_when_asked
 from zeroboard.errors import BrokenFile, NotFound, Refused
 from zeroboard.files import to_json, write_atomic
 from zeroboard.modelfiles import TEMPLATE, TOKEN_FILES, TOKENIZER_CONFIG, default_template
 
 GENERATION = "generation_config.json"
-
-SPARE = 64 << 20
-"""Bytes on the disk beside the weights: the tokenizer, and what else is small."""
 
 OnProgress = Callable[[float], None]
 """Told the share of the bytes that are written, 0 to 1."""
@@ -40,6 +39,7 @@ OnProgress = Callable[[float], None]
 def main(channel: Channel) -> int:
     """The verb: one `MergeRequest` in, progress, an `Answer` with a `MergeReport` (or the problems) out."""
     request = MergeRequest.model_validate_json(channel.receive() or "")
+    leave_when_asked()
     try:
         report = merge(request, lambda done: channel.progress("merge", done, "merge.writing"))
     except Refused as refused:
@@ -62,31 +62,29 @@ def merge(request: MergeRequest, on_progress: OnProgress = lambda done: None) ->
     plan = plan_merge(Path(request.path), base, dtype=request.dtype)
     target = Path(request.target)
     shards = plan_shards((output.entry for output in plan.outputs.values()), shard_bytes=request.shard_bytes)
-    check_room(target, total_bytes(shards))
-    with whole_folder(target) as folder:
-        _write_weights(folder, plan, shards, on_progress)
-        write_atomic(folder / CONFIG, to_json(plan.config))
-        copy_tokenizer(list_folder(plan.adapter), list_folder(plan.base), folder)
-        _write_generation(plan, folder, request.trust_remote_code)
+    size = total_bytes(shards)
+    if problems := judge_room(target, size):
+        raise Refused(problems)
+    try:
+        with whole_folder(target) as folder:
+            _write_weights(folder, plan, shards, on_progress)
+            write_atomic(folder / CONFIG, to_json(plan.config))
+            copy_tokenizer(list_folder(plan.adapter), list_folder(plan.base), folder)
+            _write_generation(plan, folder, request.trust_remote_code)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise
+        raise Refused([no_room(target, size, shutil.disk_usage(target.parent).free)]) from error
     return MergeReport(
         path=str(target),
         base=str(plan.base),
         tensors=len(plan.outputs),
         changed=plan.changed,
-        bytes=total_bytes(shards),
+        bytes=size,
         files=tuple(shard.file for shard in shards),
         seconds=round(time.monotonic() - started, 2),
         notes=plan.notes,
     )
-
-
-def check_room(target: Path, size: int) -> None:
-    """Raises `Refused` (`disk-space`) where the disk cannot take `size` bytes at `target`."""
-    home = next(parent for parent in target.absolute().parents if parent.is_dir())
-    free, needed = shutil.disk_usage(home).free, size + SPARE
-    if free < needed:
-        params = {"path": str(home), "needed": f"{needed / 2**30:,.1f} GiB", "free": f"{free / 2**30:,.1f} GiB"}
-        raise Refused([Problem(code="disk-space", says="merge.no-room", params=dict(params))])
 
 
 def _write_weights(folder: Path, plan: MergePlan, shards: tuple[Shard, ...], on_progress: OnProgress) -> None:
