@@ -162,6 +162,9 @@ def watch(cache: Path, clients: int, seconds: float, chromium: str) -> tuple[lis
     finally:
         for thread in (training, *watching):
             thread.halt.set()
+        for client in watching:
+            if client.is_alive():
+                client.join(30)
         dashboard.kill()
 
 
