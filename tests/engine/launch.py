@@ -32,13 +32,13 @@ HOST = HostFacts(
 """Two cores, no GPU, a compiler."""
 
 
-def plan_run(root: Path, spec: RunSpec, run_id: str = "test-run") -> tuple[RunPaths, Plan]:
+def plan_run(root: Path, spec: RunSpec, run_id: str = "test-run", *, host: HostFacts = HOST) -> tuple[RunPaths, Plan]:
     """Tokenise, plan, and write the run's folder as the registry does."""
     paths = Paths(root)
     model, problems = read_model(spec.model.path, paths)
     assert model is not None, problems
     data = judge(Path(spec.data.path))
-    plan = make_plan(spec, host=HOST, paths=paths, model=model, data=data, tokens=None, run_id=run_id)
+    plan = make_plan(spec, host=host, paths=paths, model=model, data=data, tokens=None, run_id=run_id)
     assert plan.resolved is not None, plan.problems
     tokenise(
         TokeniseRequest(

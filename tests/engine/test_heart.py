@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from zeroboard.contract.beats import Beat, read_beats
+from zeroboard.contract.beats import read_beats
 from zeroboard.engine.heart import Heart
 from zeroboard.paths import RunPaths
 
@@ -68,12 +68,3 @@ def test_a_beat_that_cannot_be_written_is_told_once_and_ends_nothing(
         heart.stop()
     assert [record.name for record in caplog.records] == ["zeroboard.engine.heart"]
     assert not run.folder.exists() and read_beats(run) == ()
-
-
-def test_beats_come_in_the_order_of_ranks_and_strange_files_are_left_out(run: RunPaths) -> None:
-    for rank in (10, 2, 0):
-        heart = Heart(run, rank)
-        heart._write()
-    (run.beats / "rank_5.json").write_text("{half")
-    assert [beat.rank for beat in read_beats(run)] == [0, 2, 10]
-    assert all(isinstance(beat, Beat) for beat in read_beats(run))

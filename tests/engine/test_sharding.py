@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from zeroboard.engine.sharding import frozen_released, optimizer_tensors, parameter_tensors
+from zeroboard.engine.sharding import _offloaded_bytes, frozen_released, optimizer_tensors, parameter_tensors
 
 
 def sharded(size: int, *, frozen: bool, gathered: bool = False, persist: bool = False) -> nn.Parameter:
@@ -40,3 +40,13 @@ def test_every_piece_of_memory_counts_once() -> None:
     optimizer.step()
     states = optimizer_tensors(optimizer, list(plain.parameters()))
     assert sum(t.numel() for t in states) == 2 * (6 + 2) + 2  # two moments, and a step counter for each parameter
+
+
+def test_on_a_gpu_offloaded_is_what_lies_in_host_memory_without_step_counters() -> None:
+    weights = [torch.ones(10, device="meta", dtype=torch.bfloat16)]  # stands for a GPU's memory
+    counter = torch.zeros(())
+    moments = [torch.ones(10, device="meta"), torch.ones(10, device="meta")]
+    assert _offloaded_bytes(nn.Linear(1, 1), None, weights, [*moments, counter]) == 0
+    offloaded = [torch.ones(10), torch.ones(10)]
+    assert _offloaded_bytes(nn.Linear(1, 1), None, weights, [*offloaded, counter]) == 2 * 40
+    assert _offloaded_bytes(nn.Linear(1, 1), None, [*weights, torch.ones(5)], [*moments, counter]) == 20

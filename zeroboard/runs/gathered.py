@@ -104,6 +104,7 @@ class Gathered:
             stage=resolved.stage,
             offload=resolved.offload,
             trainable_share=train.trainable_parameters / train.parameters if train is not None else None,
+            planned_ranks=plan.batch.gpus,
         )
         self._judged = (known, judged)
         return judged
