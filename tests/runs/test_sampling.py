@@ -86,8 +86,8 @@ def test_a_reading_is_of_the_runs_gpus_in_its_order_and_says_which_processes_are
         time=1000.0,
         gpus=(
             GpuReading(
-                uuid="GPU-b", index=1, memory_used=900, memory_total=1000, utilization=97.0, memory_utilization=40.0,
-                temperature=80.0, power=250.0, power_limit=300.0, clock_sm=1200, throttle=("power-cap",),
+                uuid="GPU-b", index=1, name="T", memory_used=900, memory_total=1000, utilization=97.0,
+                memory_utilization=40.0, temperature=80.0, power=250.0, power_limit=300.0, clock_sm=1200, throttle=("power-cap",),
                 processes=(ProcessReading(pid=7, memory=800, ours=True), ProcessReading(pid=8)),
             ),
             GpuReading(uuid="GPU-a", index=0),
@@ -112,10 +112,11 @@ def test_where_the_control_group_is_narrower_its_memory_counts() -> None:
 
 
 def test_of_a_slice_the_memory_is_its_own() -> None:
-    part = MigSlice(uuid="MIG-1", memory_total=20, memory_used=5)
+    part = MigSlice(uuid="MIG-1", name="T MIG", memory_total=20, memory_used=5)
     card = BUSY.model_copy(update={"mig": True, "slices": (part,)})
     (found,) = reading(HOST.model_copy(update={"gpus": (card,)}), ("MIG-1",), bool).gpus
-    assert (found.uuid, found.memory_used, found.memory_total, found.temperature) == ("MIG-1", 5, 20, 80.0)
+    assert (found.uuid, found.name, found.memory_used, found.memory_total) == ("MIG-1", "T MIG", 5, 20)
+    assert found.temperature == 80.0
 
 
 def test_readings_are_taken_in_their_time_and_only_from_what_is_fresh(run: RunPaths, paths: Paths) -> None:

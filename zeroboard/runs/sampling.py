@@ -34,8 +34,8 @@ AGAIN = 1.0
 """Seconds after which it is tried again where the poller told nothing."""
 
 FIELDS = (
-    "index", "memory_used", "memory_total", "utilization", "memory_utilization", "temperature", "power", "power_limit",
-    "clock_sm", "throttle",
+    "index", "name", "memory_used", "memory_total", "utilization", "memory_utilization", "temperature", "power",
+    "power_limit", "clock_sm", "throttle",
 )  # fmt: skip
 """Of `GpuFacts`, kept in a `GpuReading`."""
 
@@ -124,7 +124,7 @@ def _gpu(uuid: str, gpu: GpuFacts, ours: Callable[[int], bool | None]) -> GpuRea
     kept = {field: getattr(gpu, field) for field in FIELDS}
     for part in gpu.slices or ():
         if part.uuid == uuid:
-            kept |= {"memory_used": part.memory_used, "memory_total": part.memory_total}
+            kept |= {"name": part.name, "memory_used": part.memory_used, "memory_total": part.memory_total}
     processes = None if gpu.processes is None else tuple(_process(process, ours) for process in gpu.processes)
     return GpuReading(uuid=uuid, processes=processes, **kept)
 
