@@ -214,3 +214,6 @@ def test_the_utilisation_needs_the_name_of_the_cards(tmp_path: Path) -> None:
     gpus = tuple(GpuReading(uuid=f"GPU-{n}", index=n, name="NVIDIA H200") for n in range(2))
     append_line(run.readings, Reading(time=1.0, gpus=gpus).model_dump_json())
     assert reader.read().series.mfu == ((1, pytest.approx(60e9 / (2 * 989.4e12))),)
+    slices = tuple(gpu.model_copy(update={"uuid": f"MIG-{gpu.index}"}) for gpu in gpus)
+    append_line(run.readings, Reading(time=2.0, gpus=slices).model_dump_json())
+    assert reader.read().series.mfu == ()

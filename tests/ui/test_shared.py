@@ -5,9 +5,12 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.fakes import make_run
 from zeroboard.contract.reports import VerifyReport
 from zeroboard.contract.state import ENDED, State
+from zeroboard.errors import NotFound
 from zeroboard.files import to_json, write_atomic
 from zeroboard.paths import Paths, RunPaths
 from zeroboard.runs.registry import read_state
@@ -39,6 +42,18 @@ def test_a_run_whose_supervisor_died_is_taken_up_while_the_page_looks(tmp_path: 
     ended = read_state(run)
     assert ended.state == "failed" and ended.problem is not None
     assert ended.problem.says == "run.failed.supervisor-died"
+
+
+def test_all_browsers_share_one_reader_and_nothing_is_read_twice(tmp_path: Path) -> None:
+    paths = Paths(tmp_path / "cache")
+    run = make_run(paths)
+    run.rank_log(0).write_text("one\n")
+    shared = Shared(paths)
+    assert shared.snapshot(run.id) is shared.snapshot(run.id)
+    assert shared.log(run.id, "rank 0") is shared.log(run.id, "rank 0")
+    assert shared.log(run.id, "rank 0").look() is shared.log(run.id, "rank 0").look()
+    with pytest.raises(NotFound):
+        shared.log(run.id, "../state")
 
 
 def test_a_new_verification_is_shown_in_the_list(tmp_path: Path) -> None:

@@ -202,8 +202,9 @@ class SnapshotReader:
 
     def _mfu(self, history: tuple[Reading, ...]) -> float | None:
         resolved = self._plan.resolved if self._plan is not None else None
-        cards = (gpu.name for gpu in history[-1].gpus) if history else ()
-        return mfu_of_token(self._events.train, resolved, cards)
+        gpus = history[-1].gpus if history else ()
+        whole = (None if gpu.uuid.startswith("MIG") else gpu.name for gpu in gpus)  # a slice has no known peak
+        return mfu_of_token(self._events.train, resolved, whole)
 
     def _eta(self, state: RunState) -> float | None:
         """None where the run does not train, or the number of its steps is not known."""
