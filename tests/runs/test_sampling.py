@@ -87,7 +87,8 @@ def test_a_reading_is_of_the_runs_gpus_in_its_order_and_says_which_processes_are
         gpus=(
             GpuReading(
                 uuid="GPU-b", index=1, name="T", memory_used=900, memory_total=1000, utilization=97.0,
-                memory_utilization=40.0, temperature=80.0, power=250.0, power_limit=300.0, clock_sm=1200, throttle=("power-cap",),
+                memory_utilization=40.0, temperature=80.0, power=250.0, power_limit=300.0, clock_sm=1200,
+                throttle=("power-cap",),
                 processes=(ProcessReading(pid=7, memory=800, ours=True), ProcessReading(pid=8)),
             ),
             GpuReading(uuid="GPU-a", index=0),
