@@ -17,6 +17,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from tests.ui.scripted import everything
+from zeroboard.paths import RunPaths
+
 ROOT = Path(__file__).resolve().parents[2]
 QUIET = [
     "--no-sandbox",
@@ -105,3 +108,18 @@ def page(browser: Browser) -> Iterator[Page]:
     yield opened
     context.close()
     assert broken == []
+
+
+@pytest.fixture(scope="session")
+def scripted_runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, RunPaths]:
+    """A run in each state, without an engine; read, or only added to."""
+    return everything(tmp_path_factory.mktemp("scripted"))
+
+
+@pytest.fixture(scope="session")
+def scripted(scripted_runs: dict[str, RunPaths]) -> Iterator[Dashboard]:
+    """A dashboard that shows them, one for all tests that need no cache of their own."""
+    found = Dashboard(cache=scripted_runs["running"].folder.parent.parent, port=free_port())
+    found.start()
+    yield found
+    found.kill()

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.conftest import Dashboard, free_port
-from tests.ui.scripted import everything
+from tests.browser.conftest import Dashboard
 from tests.ui.test_views import KEY
 from zeroboard.messages import sentences
 from zeroboard.paths import RunPaths
@@ -38,23 +37,20 @@ VISIBLE = """() => {
 FOUR_WORDS = re.compile(r"(?:\b[A-Za-z][a-z]+ ){3,}[A-Za-z][a-z]+")
 """Four English words in a row: a sentence, or the beginning of one."""
 
-DATA = ("cannot be multiplied", "SmolLM2", "ZeroBoard demo")
+DATA = ("CUDA out of memory", "SmolLM2", "ZeroBoard demo")
 """In the middle of what is no sentence of ours: what an exception said, names."""
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, RunPaths]:
-    return everything(tmp_path_factory.mktemp("cache"))
+def runs(scripted_runs: dict[str, RunPaths]) -> dict[str, RunPaths]:
+    return scripted_runs
 
 
 @pytest.fixture(scope="module")
-def page(runs: dict[str, RunPaths], browser: Browser) -> Iterator[Page]:
-    dashboard = Dashboard(cache=runs["running"].folder.parent.parent, port=free_port())
-    dashboard.start()
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, locale="zh-CN", base_url=dashboard.url)
+def page(scripted: Dashboard, browser: Browser) -> Iterator[Page]:
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, locale="zh-CN", base_url=scripted.url)
     yield context.new_page()
     context.close()
-    dashboard.kill()
 
 
 def leftovers(page: Page) -> list[str]:

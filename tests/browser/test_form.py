@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.browser.conftest import Dashboard, free_port
-from tests.ui.scripted import STEPS, everything, move, say, step_event
+from tests.ui.scripted import STEPS, move, say, step_event
 from zeroboard.paths import Paths, RunPaths
 from zeroboard.runs.locks import device_lock
 from zeroboard.runs.registry import read_state
@@ -22,16 +22,13 @@ SOON = 20_000
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, RunPaths]:
-    return everything(tmp_path_factory.mktemp("cache"))
+def runs(scripted_runs: dict[str, RunPaths]) -> dict[str, RunPaths]:
+    return scripted_runs
 
 
 @pytest.fixture(scope="module")
-def server(runs: dict[str, RunPaths]) -> Iterator[Dashboard]:
-    dashboard = Dashboard(cache=runs["running"].folder.parent.parent, port=free_port())
-    dashboard.start()
-    yield dashboard
-    dashboard.kill()
+def server(scripted: Dashboard) -> Dashboard:
+    return scripted
 
 
 @pytest.fixture

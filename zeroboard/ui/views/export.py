@@ -63,6 +63,7 @@ def report(found: VerifyReport, output: Output, lang: Language, download: str | 
     title = tag("div", tag("h3", say("ui.export.checks", lang, n=len(found.checks))), link, class_="zb-title gap")
     return join(
         (
+            tag("h2", say("ui.tab.export", lang), class_="zb-sr"),
             verdict,
             _identity(output, lang),
             facts(found.facts, lang),

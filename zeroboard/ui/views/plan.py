@@ -232,7 +232,7 @@ def data_card(report: DataReport | None, lang: Language) -> Markup:
     if len(items) > SHOWN:
         more = say("ui.data.more", lang, n=len(items) - SHOWN)
         rest = tag("details", tag("summary", more), tag("ul", *items[SHOWN:], class_="zb-problems"))
-    title = tag("h3", say("ui.data.problems", lang))
+    title = tag("h2", say("ui.data.problems", lang))
     return join((facts, title, tag("ul", *items[:SHOWN], class_="zb-problems"), rest))
 
 

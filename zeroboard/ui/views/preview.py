@@ -42,6 +42,7 @@ def page(plan: Plan, lang: Language, state_words: str, *, base: str = "", differ
     good = tag("p", badge("pass", say("ui.preview.no-problems", lang)))
     return join(
         (
+            tag("h2", say("ui.tab.preview", lang), class_="zb-sr"),
             tag("section", rows(facts), problem_list(plan.problems, lang) or good, class_="zb-block zb-summary"),
             _command(plan, lang),
             _environment(plan, lang),
