@@ -134,6 +134,17 @@ def test_names_that_find_no_place_in_an_unknown_layout(tmp_path: Path) -> None:
     assert refused(folders.adapter(tmp_path / "a", base)) == ["merge.no-place"]
 
 
+def test_an_output_layer_that_is_tied_to_who_knows_what(tmp_path: Path) -> None:
+    arrays = {n.replace("embed_tokens", "tokens"): a for n, a in folders.model_arrays().items() if "lm_head" not in n}
+    base = folders.model(tmp_path / "base", arrays, model_type="unheard-of", tie_word_embeddings=True)
+    changed = folders.adapter_arrays() | {
+        "base_model.model.lm_head.lora_A.weight": np.ones((2, 16), np.float32),
+        "base_model.model.lm_head.lora_B.weight": np.ones((40, 2), np.float32),
+    }
+    folder = folders.adapter(tmp_path / "a", base, changed, target_modules=["q_proj", "v_proj", "lm_head"])
+    assert refused(folder) == ["merge.no-place"]
+
+
 def test_shapes_in_an_unknown_layout(tmp_path: Path) -> None:
     base = folders.model(tmp_path / "base", model_type="unheard-of")
     arrays = folders.adapter_arrays()

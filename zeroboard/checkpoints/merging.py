@@ -236,6 +236,8 @@ def _outputs(
             notes.append(Problem(code="untied", severity="info", says="merge.untied"))
     outputs: dict[str, Output] = {}
     problems: list[Problem] = []
+    if nowhere := sorted(changes.keys() - source.keys()):  # an output layer without a tensor, tied to who knows what
+        problems.append(refusal("merge.no-place", names=_few(nowhere), count=len(nowhere), base=found.base.name))
     for name, place in source.items():
         change = changes.get(name, Change())
         start = change.saved or place

@@ -23,8 +23,10 @@ EMBEDDINGS = (
     "transformer.wte.weight",
     "gpt_neox.embed_in.weight",
     "model.decoder.embed_tokens.weight",
+    "transformer.word_embeddings.weight",
     "embed_tokens.weight",
     "wte.weight",
+    "word_embeddings.weight",
 )
 
 _BUFFERS = re.compile(r".*(rotary_emb\.inv_freq|attn\.(masked_)?bias|position_ids)")

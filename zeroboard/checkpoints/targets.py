@@ -30,7 +30,7 @@ _FIRST_NUMBER = re.compile(r".*?\.[^.]*\.(\d+)\.")
 _ALL_LINEAR = "all-linear"
 _MODULE = re.compile(r"[\w.]+")
 """What the name of a module, or the end of one, is made of."""
-EMBEDDING = ("embed_tokens", "wte", "embed_in")
+EMBEDDING = ("embed_tokens", "wte", "embed_in", "word_embeddings")
 OUTPUT = ("lm_head", "embed_out")
 """Modules at the two ends of a model, by the last part of their names."""
 _CONV1D = ("gpt2", "openai-gpt", "imagegpt", "decision_transformer", "clvp")
