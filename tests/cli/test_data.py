@@ -17,13 +17,14 @@ def write(path: Path, rows: list[object]) -> Path:
 
 def test_rows_are_counted_and_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     good = {"instruction": "Which?", "input": "", "output": "This."}
-    path = write(tmp_path / "some.jsonl", [good, {**good, "output": ""}, good])
+    path = write(tmp_path / "some.jsonl", [good, {**good, "output": ""}, {**good, "output": "That."}])
     assert main(["data", str(path), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["format"] == "alpaca" and found["tokens"] is None
     assert found["rows"] == {"total": 3, "usable": 2, "refused": 1, "changed": 0}
     (problem,) = found["problems"]
     assert (problem["code"], problem["count"], problem["rows"]) == ("empty-output", 1, [2])
+    assert problem["excerpt"].startswith('{"instruction": "Which?"')
     assert "2" in problem["message"] and "{" not in problem["message"]
 
 

@@ -25,13 +25,14 @@ def chat(*turns: tuple[str, Any]) -> dict[str, Any]:
 
 
 def codes(report: DataReport) -> dict[str, tuple[int, ...]]:
-    """Code → rows; every problem's sentence must be there in every language, filled to the last place."""
+    """Code → rows, without what is told of copies; every problem's sentence must be there in every language, filled to
+    the last place."""
     for problem in report.problems:
         for language in LANGUAGES:
             assert has(problem.message_key, language), problem.message_key
             assert "{" not in say(problem.message_key, language, **problem.params)
             assert has(f"{problem.message_key}.remedy", language), problem.message_key
-    return {problem.code: problem.rows for problem in report.problems}
+    return {problem.code: problem.rows for problem in report.problems if problem.code != "duplicate-row"}
 
 
 def turns(path: Path) -> list[list[tuple[str, str]]]:

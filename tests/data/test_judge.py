@@ -36,12 +36,13 @@ def test_each_kind_of_bad_answer_is_named_with_its_rows(tmp_path: Path) -> None:
 def test_at_most_twenty_rows_are_named_and_all_are_counted(tmp_path: Path) -> None:
     report = judge(lines(tmp_path / "d", alpaca(), *[alpaca("")] * 50))
     (problem,) = report.problems
+    assert problem.excerpt == '{"instruction": "A question?", "input": "", "output": ""}'
     assert problem.count == 50 and problem.rows == tuple(range(2, 22))
 
 
 def test_a_refused_row_is_an_error_a_mended_one_a_warning_and_both_are_counted(tmp_path: Path) -> None:
     mended = chat(("user", "q"), ("assistant", "a"), ("user", "?"))
-    path = lines(tmp_path / "d", chat(("user", "q"), ("assistant", "a")), mended, chat(("user", "q")))
+    path = lines(tmp_path / "d", chat(("user", "r"), ("assistant", "b")), mended, chat(("user", "q")))
     report = judge(path)
     assert (report.total, report.usable, report.refused, report.changed) == (3, 2, 1, 1)
     assert [(p.code, p.severity, p.rows) for p in report.problems] == [

@@ -61,23 +61,27 @@ def test_what_a_text_model_cannot_learn_is_refused(tmp_path: Path) -> None:
     )
     report = judge(path)
     assert report.usable == 1
-    assert codes(report) == {"non-text-content": (1, 3, 4), "unknown-role": (2,)}
+    assert codes(report) == {"non-text-content": (1, 4), "unknown-role": (2,), "tool-call-malformed": (3,)}
     assert [p.params["details"] for p in report.problems if p.code == "unknown-role"] == ["narrator"]
 
 
 def test_fields_that_training_would_lose_are_told(tmp_path: Path) -> None:
     row = chat(("user", "q"), ("assistant", "a"))
     row["messages"][1]["reasoning_content"] = "because"
-    path = lines(tmp_path / "d", row, {**chat(("user", "q"), ("assistant", "a")), "tools": [{"name": "x"}]})
+    parts = [{"type": "reasoning", "value": "because"}, {"type": "text", "value": "a"}]
+    weighed = chat(("user", "q"), ("assistant", "a"))
+    weighed["messages"][1]["weight"] = 0.5
+    path = lines(tmp_path / "d", row, chat(("user", "q"), ("assistant", parts)), weighed)
     report = judge(path)
-    assert report.usable == 2 and codes(report) == {"ignored-field": (1, 2)}
+    assert report.usable == 3 and codes(report) == {"ignored-field": (1, 2, 3)}
+    assert report.problems[0].params["details"] == "reasoning_content, reasoning, weight 0.5"
     assert report.problems[0].severity == "warning"
 
 
 def test_characters_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "d"
     path.write_bytes(
-        json.dumps(alpaca()).encode()
+        json.dumps(alpaca("Ünïcode"), ensure_ascii=False).encode()
         + b'\n{"instruction": "q", "output": "\\ud83d"}\n{"instruction": "q", "output": "\xff"}\n'
     )
     report = judge(path)

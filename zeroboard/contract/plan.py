@@ -17,7 +17,7 @@ Device = Literal["cpu", "cuda"]
 Backend = Literal["gloo", "nccl"]
 Dtype = Literal["bf16", "fp16", "fp32"]
 
-TOKENS_VERSION = 1
+TOKENS_VERSION = 2
 """Raised whenever reading, rendering, masking or the layout of the tokens changes; part of the tokens' key."""
 
 DTYPE_BYTES: dict[Dtype, int] = {"bf16": 2, "fp16": 2, "fp32": 4}

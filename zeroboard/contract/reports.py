@@ -132,6 +132,13 @@ def overall(checks: Iterable[Check | DoctorCheck]) -> Verdict:
     return "fail" if "fail" in verdicts else "warn" if "warn" in verdicts else "pass"
 
 
+DataFormat = Literal["alpaca", "sharegpt", "messages", "prompt-completion", "text", "preference", "unknown"]
+"""What the records of a data file are."""
+
+TRAINABLE_FORMATS: frozenset[DataFormat] = frozenset({"alpaca", "sharegpt", "messages", "prompt-completion", "text"})
+"""Of these, what is trained on."""
+
+
 class DataProblem(Record):
     """One kind of problem in a data file, with where it occurs."""
 
@@ -140,6 +147,8 @@ class DataProblem(Record):
     count: int
     rows: tuple[int, ...] = ()
     """First 20 record numbers, from 1."""
+    excerpt: str | None = None
+    """The beginning of the first of these records, in one line and without what a terminal would obey."""
     says: str | None = None
     params: dict[str, Scalar] = {}
 
@@ -148,17 +157,37 @@ class DataProblem(Record):
         return self.says or f"data.{self.code}"
 
 
+class DataFile(Record):
+    """One file of a folder of data."""
+
+    name: str
+    """Below the folder."""
+    format: DataFormat
+    first: int
+    """Number of its first record; records are numbered through all files of the folder."""
+    rows: int
+
+
 class DataReport(Record):
-    """A data file, judged."""
+    """A data file, or a folder of them, judged."""
 
     path: str
-    format: Literal["alpaca", "sharegpt", "messages", "prompt-completion", "text", "preference", "unknown"]
+    format: DataFormat
+    """Of the first file."""
     encoding: str
+    """Of all files; several are parted by commas."""
     total: int
     usable: int
     refused: int
     changed: int
     problems: tuple[DataProblem, ...] = ()
+    files: tuple[DataFile, ...] = ()
+    """Of a folder; empty for a single file."""
+
+    @property
+    def trainable(self) -> bool:
+        """Something in it can be trained on."""
+        return self.usable > 0 and self.format in TRAINABLE_FORMATS
 
 
 class DoctorCheck(Record):

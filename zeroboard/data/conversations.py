@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from zeroboard.contract.problems import Problem
-from zeroboard.data.judge import FileFault, judged_file
+from zeroboard.contract.reports import TRAINABLE_FORMATS
+from zeroboard.data.opening import FileFault, open_data
+from zeroboard.data.records import Fault
 from zeroboard.data.rows import Conversation
 from zeroboard.data.turns import Role, Turn
 from zeroboard.errors import Refused
@@ -15,16 +17,24 @@ __all__ = ["Conversation", "Role", "Turn", "conversations"]
 
 
 def conversations(path: Path) -> Iterator[Conversation]:
-    """The usable rows of a data file, in its order, judged by the code of `judge`.
+    """The usable rows of a data file, or of a folder of them, in order, judged by the code of `judge`.
 
     Raises `Refused` (code `data-refused`) where the file as a whole is refused, which may be found late (an array
-    that breaks off), and `NotFound` where there is no such file. Rows that are refused are left out: `judge` names
-    them.
+    that breaks off), or where its format is not trained on, and `NotFound` where nothing is. Rows that are refused are
+    left out: `judge` names them.
     """
-    for item in judged_file(path).rows:
-        if isinstance(item, FileFault):
-            fault = item.fault
-            says = fault.says or f"data.{fault.code}"
-            raise Refused([Problem(code="data-refused", field="data.path", says=says, params=fault.params)])
-        if item.conversation is not None:
-            yield item.conversation
+    last = 0
+    for file in open_data(path).files:
+        if file.fault is None and file.kind not in TRAINABLE_FORMATS:
+            raise _refused(Fault(code="unknown-format", says=f"data.unknown-format.{file.kind}"))
+        for item in file.rows(last):
+            if isinstance(item, FileFault):
+                raise _refused(item.fault)
+            last = item.row
+            if item.conversation is not None:
+                yield item.conversation
+
+
+def _refused(fault: Fault) -> Refused:
+    says = fault.says or f"data.{fault.code}"
+    return Refused([Problem(code="data-refused", field="data.path", says=says, params=fault.params)])

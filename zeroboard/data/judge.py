@@ -1,204 +1,103 @@
-"""Judging a data file: how many rows can be used, which cannot, and why; nothing is dropped in silence.
-
-`judged_file` is the one pass over a file: `judge` counts it, `conversations` filters it.
-"""
+"""Judging a data file: how many rows can be used, which cannot, and why; nothing is dropped in silence."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from itertools import chain, islice
 from pathlib import Path
 
-from zeroboard.contract.problems import Severity
-from zeroboard.contract.reports import DataProblem, DataReport
-from zeroboard.data.reading import Fault, OnProgress, Record, open_source, records
-from zeroboard.data.rows import TRAINABLE, Format, Judged, judge_row, recognise
-from zeroboard.data.turns import Finding
+from zeroboard.contract.reports import DataFile, DataReport
+from zeroboard.data.duplicates import Duplicates, digest
+from zeroboard.data.opening import DataSource, FileFault, open_data
+from zeroboard.data.records import OnProgress
+from zeroboard.data.rows import Conversation, Judged
+from zeroboard.data.tally import ROWS_NAMED, Tally
 
-ROWS_NAMED = 20
-"""How many row numbers a problem names."""
-LOOK_AHEAD = 100
-"""Records in which the format is looked for."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileFault:
-    """The file as a whole is refused; nothing comes after it."""
-
-    fault: Fault
-    row: int = 0
-    """Records seen, the one that broke included."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgedFile:
-    """A data file: what it is, and its records as they are judged."""
-
-    kind: Format
-    bom: bool
-    rows: Iterator[Judged | FileFault]
-    """In the file's order, to be gone through once; a `FileFault` is the last."""
-
-
-def judged_file(path: Path, *, on_progress: OnProgress | None = None) -> JudgedFile:
-    """Open a data file and judge it while its rows are gone through. Raises `NotFound` where there is no file."""
-    source = open_source(path)
-    if source.fault is not None:
-        return JudgedFile(kind="unknown", bom=source.bom, rows=iter((FileFault(fault=source.fault),)))
-    stream = records(source, on_progress)
-    first = list(islice(stream, LOOK_AHEAD))
-    kind = _format(first)
-    return JudgedFile(kind=kind, bom=source.bom, rows=_rows(kind, first, stream))
+__all__ = ["ROWS_NAMED", "judge"]
 
 
 def judge(path: Path, *, on_progress: OnProgress | None = None) -> DataReport:
-    """A data file, judged whole. Raises `NotFound` where there is no such file.
+    """A data file, or a folder of them, judged whole. Raises `NotFound` where nothing is.
 
     `usable` is 0 where the file as a whole is refused. `on_progress` is called with the share that is read.
     """
-    file = judged_file(path, on_progress=on_progress)
-    tally = _Tally()
-    for item in file.rows:
-        if isinstance(item, FileFault):
-            tally.fail(item)
-        else:
-            tally.add(item)
-    if file.bom:
-        tally.note("bom-removed", "info")
+    data = open_data(path)
+    tally = Tally()
+    files: list[DataFile] = []
+    with Duplicates() as duplicates:
+        for number, file in enumerate(data.files):
+            before = tally.total
+            _tell_file(file, tally)
+            _judge_file(file, tally, duplicates, _part(on_progress, number, len(data.files)))
+            name = str(file.source.path.relative_to(data.folder)) if data.folder else file.name
+            files.append(DataFile(name=name, format=file.kind, first=before + 1, rows=tally.total - before))
+        count, rows = duplicates.later(ROWS_NAMED) if tally.usable else (0, ())
+    if count:
+        tally.rows("duplicate-row", "warning", count, rows)
+    if data.left:
+        names = ", ".join(data.left[:ROWS_NAMED]) + (" …" if len(data.left) > ROWS_NAMED else "")
+        tally.whole("not-a-data-file", "warning", "data.not-a-data-file.left-out", count=len(data.left), names=names)
+    if data.files[0].kind == "preference":
+        tally.whole("unknown-format", "warning", "data.unknown-format.preference")
     return DataReport(
         path=str(path),
-        format=file.kind,
-        encoding="utf-8-sig" if file.bom else "utf-8",
+        format=data.files[0].kind,
+        encoding=", ".join(sorted({file.source.encoding.name for file in data.files})),
         total=tally.total,
         usable=tally.usable,
         refused=tally.total - tally.usable,
         changed=tally.changed,
         problems=tally.problems(),
+        files=tuple(files) if data.folder else (),
     )
 
 
-def _rows(kind: Format, first: list[Record], stream: Iterator[Record]) -> Iterator[Judged | FileFault]:
-    if not first:
-        yield FileFault(fault=Fault(code="empty-file"))
-    elif kind not in TRAINABLE:
-        yield FileFault(fault=_untrainable(first, kind), row=len(first) + sum(1 for _ in stream))
-    else:
-        for record in chain(first, stream):
-            if record.fault is not None:
-                yield FileFault(fault=record.fault, row=record.row)
-                return
-            yield _judge(record, kind)
+def _judge_file(file: DataSource, tally: Tally, duplicates: Duplicates, on_progress: OnProgress | None) -> None:
+    for item in file.rows(tally.total, on_progress):
+        if isinstance(item, FileFault):
+            tally.fail(item)
+            return
+        tally.add(item)
+        if item.usable:
+            duplicates.add(item.row, digest(_essence(item)))
 
 
-def _format(first: list[Record]) -> Format:
-    """The format of the first record that has one."""
-    kinds = (recognise(record.value) for record in first if record.broken is None)
-    return next((kind for kind in kinds if kind != "unknown"), "unknown")
+def _tell_file(file: DataSource, tally: Tally) -> None:
+    """What was done to read it."""
+    source = file.source
+    if source.bom:
+        tally.whole("bom-removed", "info")
+    if source.encoding.guessed:
+        tally.whole("encoding-guessed", "warning", encoding=source.encoding.name)
+    if source.delimiter is not None:
+        names = {"\t": "TAB"}
+        tally.whole("delimiter-guessed", "info", delimiter=names.get(source.delimiter, source.delimiter))
+    if file.mapped:
+        pairs = ", ".join(f"{theirs} → {ours}" for theirs, ours in file.mapped.items())
+        tally.whole("columns-mapped", "info", pairs=pairs)
 
 
-def _untrainable(first: list[Record], kind: Format) -> Fault:
-    """Why no row of it is trained on."""
-    broken = next((record.fault for record in first if record.fault is not None), None)
-    if broken is not None:
-        return broken
-    if all(record.broken == "broken-character" for record in first):
-        return Fault(code="not-json", says="data.not-json.encoding")
-    if all(record.broken is not None for record in first):
-        return Fault(code="not-json", says="data.not-json.file")
-    if kind != "unknown":
-        return Fault(code="unknown-format", says=f"data.unknown-format.{kind}")
-    keys = _keys(first)
-    if keys is None:
-        return Fault(code="unknown-format", says="data.unknown-format.no-object")
-    return Fault(code="unknown-format", params={"keys": keys})
+def _essence(judged: Judged) -> bytes:
+    """What makes two rows the same: all that training sees of them."""
+    made = judged.conversation
+    if made is None:
+        return repr(judged.value).encode("utf-8", "surrogatepass")
+    return _text_of(made).encode("utf-8")
 
 
-def _keys(first: list[Record]) -> str | None:
-    """Names of the fields of the first record that has any, for the sentence."""
-    value = next((record.value for record in first if isinstance(record.value, dict) and record.value), None)
-    return ", ".join(str(key)[:40] for key in islice(value, 8)) if value is not None else None
+def _text_of(made: Conversation) -> str:
+    if made.text is not None:
+        return made.text
+    parts: list[str] = []
+    for turn in made.turns:
+        parts += (turn.role, turn.content)
+        if turn.calls or not turn.learned:
+            parts.append(repr((turn.calls, turn.learned)))
+    if made.tools:
+        parts.append(repr(made.tools))
+    return "\0".join(parts)
 
 
-def _judge(record: Record, kind: Format) -> Judged:
-    if record.broken is not None:
-        return Judged(row=record.row, conversation=None, findings=(Finding(code=record.broken, refused=True),))
-    return judge_row(record.row, record.value, kind)
-
-
-@dataclass(slots=True)
-class _Kind:
-    """One kind of problem, while it is counted."""
-
-    severity: Severity
-    says: str | None
-    count: int = 0
-    rows: list[int] = field(default_factory=list)
-    details: dict[str, None] = field(default_factory=dict)
-
-
-class _Tally:
-    """Counts what comes out of a file."""
-
-    def __init__(self) -> None:
-        self.total = 0
-        self.usable = 0
-        self.changed = 0
-        self._kinds: dict[tuple[str, Severity], _Kind] = {}
-        self._whole: list[DataProblem] = []
-
-    def add(self, judged: Judged) -> None:
-        self.total += 1
-        self.usable += judged.conversation is not None
-        self.changed += judged.changed
-        seen: set[tuple[str, Severity]] = set()
-        for finding in judged.findings:
-            severity: Severity = "error" if finding.refused else "warning"
-            kind = self._kinds.setdefault((finding.code, severity), _Kind(severity=severity, says=finding.says))
-            if finding.detail is not None and len(kind.details) < 5:
-                kind.details[finding.detail] = None
-            if (finding.code, severity) in seen:
-                continue
-            seen.add((finding.code, severity))
-            kind.count += 1
-            if len(kind.rows) < ROWS_NAMED:
-                kind.rows.append(judged.row)
-
-    def fail(self, item: FileFault) -> None:
-        """The file as a whole is refused, whatever its rows were."""
-        self.total = max(self.total, item.row)
-        self.usable = self.changed = 0
-        fault = item.fault
-        row = fault.params.get("row")
-        self._whole.append(
-            DataProblem(
-                code=fault.code,
-                severity="error",
-                count=1,
-                rows=(row,) if isinstance(row, int) else (),
-                says=fault.says,
-                params=fault.params,
-            )
-        )
-
-    def note(self, code: str, severity: Severity) -> None:
-        self._whole.append(DataProblem(code=code, severity=severity, count=1))
-
-    def problems(self) -> tuple[DataProblem, ...]:
-        """Those of the file first, then those of rows in the order of their first row."""
-        of_rows = [
-            DataProblem(
-                code=code,
-                severity=kind.severity,
-                count=kind.count,
-                rows=tuple(kind.rows),
-                says=kind.says,
-                params={
-                    "count": kind.count,
-                    "rows": ", ".join(map(str, kind.rows)) + (" …" if kind.count > len(kind.rows) else ""),
-                    "details": ", ".join(kind.details) or "-",
-                },
-            )
-            for (code, _), kind in self._kinds.items()
-        ]
-        return (*self._whole, *of_rows)
+def _part(on_progress: OnProgress | None, number: int, count: int) -> OnProgress | None:
+    """The progress of one file of several."""
+    if on_progress is None or count == 1:
+        return on_progress
+    return lambda share: on_progress((number + share) / count)

@@ -20,7 +20,8 @@ from typing import Literal
 
 from transformers import PreTrainedTokenizerBase
 
-from zeroboard.data.conversations import Turn
+from zeroboard.data.conversations import Conversation, Turn
+from zeroboard.data.folding import plain
 
 Span = tuple[int, int]
 """Start and end in characters."""
@@ -138,7 +139,9 @@ def _by_prefixes(tokenizer: PreTrainedTokenizerBase, turns: Sequence[Turn], text
 def encode(tokenizer: PreTrainedTokenizerBase, turns: Sequence[Turn]) -> Sample:
     """Render, tokenise and mark; raises `TemplateRefused`."""
     text = render(tokenizer, turns)
-    spans = answer_spans(tokenizer, turns, text)
+    answers = [turn for turn in turns if turn.role == "assistant"]
+    found = answer_spans(tokenizer, turns, text)
+    spans = [span for span, turn in zip(found, answers, strict=True) if turn.learned]
     cuts = [] if tokenizer.is_fast else [edge for (start, end), _ in spans for edge in (start, end)]
     sample, straddled = _mark(tokenizer, text, spans, cuts)
     if straddled:
@@ -146,6 +149,19 @@ def encode(tokenizer: PreTrainedTokenizerBase, turns: Sequence[Turn]) -> Sample:
         # text there, as it is cut between prompt and answer when the model generates
         sample, _ = _mark(tokenizer, text, spans, sorted({*cuts, *straddled}))
     return sample
+
+
+def encode_row(tokenizer: PreTrainedTokenizerBase, row: Conversation) -> Sample:
+    """A row of a data file: a conversation, its tools told as text, or a plain text that is learned to its end token.
+
+    Raises `TemplateRefused`.
+    """
+    if row.text is None:
+        return encode(tokenizer, plain(row))
+    ids = list(tokenizer(row.text)["input_ids"])
+    if tokenizer.eos_token_id is not None and ids[-1:] != [tokenizer.eos_token_id]:
+        ids.append(tokenizer.eos_token_id)
+    return Sample(ids=ids, learned=[True] * len(ids))
 
 
 def _mark(

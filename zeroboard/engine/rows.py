@@ -18,7 +18,7 @@ from zeroboard.contract.reports import Check, CheckVerdict
 from zeroboard.contract.requests import TrainedRows
 from zeroboard.data.conversations import conversations
 from zeroboard.engine.load import CannotLoad, find_tokenizer
-from zeroboard.engine.rendering import Sample, TemplateRefused, encode, ensure_template
+from zeroboard.engine.rendering import Sample, TemplateRefused, encode_row, ensure_template
 from zeroboard.errors import ZeroBoardError
 
 LOOKED_AT = 32
@@ -42,7 +42,7 @@ def judge_rows(path: Path, base: Path | None, rows: TrainedRows, *, trust_remote
     looked, missed = 0, 0
     try:
         for conversation in conversations(Path(rows.data_path)):
-            sample = encode(tokenizer, conversation.turns)
+            sample = encode_row(tokenizer, conversation)
             if not any(sample.learned[1 : rows.max_length]):
                 missed = missed or conversation.row
                 continue  # nothing is learned from it, so the tokens do not hold it

@@ -28,7 +28,7 @@ from zeroboard.contract.requests import Answer, TokeniseRequest
 from zeroboard.data.conversations import conversations
 from zeroboard.engine.channel import Channel
 from zeroboard.engine.loss import IGNORED
-from zeroboard.engine.rendering import Sample, TemplateRefused, encode, ensure_template
+from zeroboard.engine.rendering import Sample, TemplateRefused, encode_row, ensure_template
 from zeroboard.errors import NotFound, Refused
 from zeroboard.files import place, read_json, share, to_json, write_atomic
 
@@ -84,7 +84,7 @@ def tokenise(request: TokeniseRequest, told: Told = lambda done, total: None) ->
         total = sum(1 for _ in conversations(path))
         for count, conversation in enumerate(conversations(path), 1):
             try:
-                arrays.add(encode(tokenizer, conversation.turns))
+                arrays.add(encode_row(tokenizer, conversation))
             except TemplateRefused as error:
                 raise Refused(
                     [_problem("template-refused", "data.path", row=conversation.row, why=str(error))]

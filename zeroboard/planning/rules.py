@@ -192,8 +192,9 @@ def data_good(facts: Facts) -> list[Problem]:
     if data is None:
         return []
     errors = [problem for problem in data.problems if problem.severity == "error"]
-    if data.usable == 0:
+    if not data.trainable:
         # the reasons themselves, in the words of the data's own report
+        errors = errors or [problem for problem in data.problems if problem.code == "unknown-format"]
         reasons = [Problem(code=code, field=field, says=p.message_key, params=p.params) for p in errors]
         return [_problem(code, field, params={"path": data.path, "total": data.total}), *reasons]
     found = []

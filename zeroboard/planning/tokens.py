@@ -7,6 +7,7 @@ from pathlib import Path
 
 from zeroboard.catalogue import bundled_model
 from zeroboard.contract.plan import TOKENS_VERSION, ModelFacts
+from zeroboard.data.folders import data_files
 from zeroboard.files import sha256_file, sha256_text, to_json
 from zeroboard.modelfiles import TOKEN_FILES
 
@@ -19,10 +20,17 @@ def tokens_key(data: Path, model: ModelFacts, max_length: int, *, evaluation: fl
     A bundled model counts by its package and that package's version, so that the key is the same before and after it
     is converted. Reads the data file once. Raises `FileNotFoundError` where the data is not there.
     """
-    parts = [TOKENS_VERSION, sha256_file(data), _tokenizer(model), max_length]
+    parts: list[object] = [TOKENS_VERSION, _content(data), _tokenizer(model), max_length]
     if evaluation:
         parts += [evaluation, seed]
     return sha256_text(to_json(parts, indent=None))[:32]
+
+
+def _content(data: Path) -> str | list[str]:
+    """A hash of the file; of a folder, of each of its data files."""
+    if not data.is_dir():
+        return sha256_file(data)
+    return [f"{file.relative_to(data)} {sha256_file(file)}" for file in data_files(data)]
 
 
 def _tokenizer(model: ModelFacts) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,9 @@ from zeroboard.contract.plan import ModelFacts, Plan, Promise, TokenFacts, read_
 from zeroboard.contract.problems import Problem, errors
 from zeroboard.contract.reports import DataReport
 from zeroboard.contract.spec import RunSpec, Stage
+from zeroboard.data.folders import data_files
 from zeroboard.data.judge import judge
+from zeroboard.data.records import OnProgress
 from zeroboard.errors import NotFound, Refused
 from zeroboard.paths import Paths, reachable
 from zeroboard.planning import specs
@@ -94,15 +95,20 @@ def data_file(path_or_name: str) -> Path:
     return found
 
 
-def judge_data(path_or_name: str) -> DataReport:
-    """Judge a data file row by row; raises `NotFound` (`error.data-unreadable`: it is there, and cannot be read).
+def judge_data(path_or_name: str, on_progress: OnProgress | None = None) -> DataReport:
+    """Judge a data file, or a folder, row by row; raises `NotFound` (`error.data-unreadable`: there, but closed).
 
-    The last few are remembered until the file changes.
+    The last few are remembered until the file changes. `on_progress` is called with the share that is read.
     """
     path = data_file(path_or_name)
     try:
-        facts = path.stat()
-        return _judged(path, facts.st_mtime_ns, facts.st_size)
+        key = (path, tuple((file, *_stamp(file)) for file in data_files(path)))
+        if key not in _judged:
+            report = judge(path, on_progress=on_progress)
+            while len(_judged) >= REMEMBERED:
+                _judged.pop(next(iter(_judged)), None)
+            _judged[key] = report
+        return _judged[key]
     except OSError as error:
         raise NotFound("error.data-unreadable", path=path_or_name, why=error.strerror or str(error)) from error
 
@@ -182,7 +188,12 @@ def _tokens(paths: Paths, spec: RunSpec, model: ModelFacts | None, data: DataRep
     return read_tokens(paths.tokens / key)
 
 
-@lru_cache(maxsize=16)
-def _judged(path: Path, changed_ns: int, size: int) -> DataReport:
-    """Time and size stand for the content: a changed file is judged again."""
-    return judge(path)
+def _stamp(file: Path) -> tuple[int, int]:
+    """Time and size, which stand for the content: a changed file is judged again."""
+    facts = file.stat()
+    return facts.st_mtime_ns, facts.st_size
+
+
+REMEMBERED = 16
+"""Reports of data files that are remembered."""
+_judged: dict[tuple[object, ...], DataReport] = {}

@@ -76,13 +76,13 @@ def _unique(name: str, digest: str) -> str:
 
 def _refuse_no_data(path: Path, name: str) -> None:
     report = judge(path)
-    if report.usable:
+    if report.trainable:
         return
     first = Problem(code="data-refused", field="data.path", params={"path": plain(name), "total": report.total})
     reasons = [
         Problem(code="data-refused", field="data.path", says=found.message_key, params=found.params)
         for found in report.problems
-        if found.severity == "error"
+        if found.severity == "error" or found.code == "unknown-format"
     ]
     raise Refused([first, *reasons])
 

@@ -63,14 +63,14 @@ def data(value: DataReport, language: Language = "en") -> dict[str, Any]:
     for p in value.problems:
         rows = ", ".join(str(row) for row in p.rows)
         message = say(p.message_key, language, **{"count": p.count, "rows": rows, **p.params})
-        problems.append(
-            {"code": p.code, "severity": p.severity, "count": p.count, "rows": list(p.rows), "message": message}
-        )
+        said = {"code": p.code, "severity": p.severity, "count": p.count, "rows": list(p.rows)}
+        problems.append({**said, "message": message, "excerpt": p.excerpt})
     return {
         "format": value.format,
         "encoding": value.encoding,
         "rows": {"total": value.total, "usable": value.usable, "refused": value.refused, "changed": value.changed},
         "problems": problems,
+        "files": [file.model_dump(mode="json") for file in value.files],
         "tokens": None,
     }
 

@@ -1,0 +1,157 @@
+"""A data file, or a folder of them, opened: what each file is, and its records as they are judged."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from zeroboard.contract.reports import TRAINABLE_FORMATS, DataFormat
+from zeroboard.data import columns
+from zeroboard.data.folders import data_files, left_out
+from zeroboard.data.reading import Source, open_source, records
+from zeroboard.data.records import Fault, OnProgress, Record
+from zeroboard.data.rows import OVERSIZED, Judged, judge_row, recognise
+from zeroboard.data.turns import Finding
+
+LOOK_AHEAD = 100
+"""Records in which the format is looked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileFault:
+    """The file as a whole is refused; nothing comes after it."""
+
+    fault: Fault
+    row: int = 0
+    """The record that broke, or the last one; 0: none was read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataSource:
+    """One file: what it is."""
+
+    source: Source
+    kind: DataFormat = "unknown"
+    mapped: dict[str, str] = field(default_factory=dict)
+    """Columns that go by another name here: theirs → ours."""
+    fault: Fault | None = None
+    """Nothing in it can be trained on, nor compared: no row of it is judged."""
+
+    @property
+    def name(self) -> str:
+        return self.source.path.name
+
+    def rows(self, start: int = 0, on_progress: OnProgress | None = None) -> Generator[Judged | FileFault, None, None]:
+        """The records as they are judged, numbered from `start` + 1; a `FileFault` is the last."""
+        if self.fault is not None:
+            counted = 0 if self.source.fault else sum(1 for _ in records(self.source, on_progress))
+            yield FileFault(fault=self.fault, row=start + counted)
+            return
+        with closing(records(self.source, on_progress)) as stream:
+            for record in stream:
+                if record.fault is not None:
+                    yield FileFault(fault=_moved(record.fault, start), row=start + record.row)
+                    return
+                yield _judge(record, start + record.row, self.kind, self.mapped)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataSet:
+    """The files that are one data set: one, or those of a folder."""
+
+    files: tuple[DataSource, ...]
+    """At least one; of a folder those that can be trained on, where there are any."""
+    folder: Path | None = None
+    left: tuple[str, ...] = ()
+    """Names of files of the folder that are left out."""
+
+
+def open_data(path: Path) -> DataSet:
+    """Look at the file, or at the files of the folder. Raises `NotFound` where nothing is."""
+    if not path.is_dir():
+        return DataSet(files=(_look(path),))
+    taken = data_files(path)
+    if not taken:
+        nothing = DataSource(source=Source(path=path), fault=Fault(code="empty-file", says="data.empty-file.folder"))
+        return DataSet(files=(nothing,), folder=path, left=left_out(path, taken))
+    looked = [_look(file) for file in taken]
+    good = tuple(file for file in looked if file.kind in TRAINABLE_FORMATS and file.fault is None)
+    skipped = tuple(str(f.source.path.relative_to(path)) for f in looked if good and f not in good)
+    return DataSet(files=good or tuple(looked[:1]), folder=path, left=(*skipped, *left_out(path, taken)))
+
+
+def _look(path: Path) -> DataSource:
+    source = open_source(path)
+    if source.fault is not None:
+        return DataSource(source=source, fault=source.fault)
+    with closing(records(source)) as stream:
+        first = list(islice(stream, LOOK_AHEAD))
+    kind, mapped = _format(first)
+    fault = None if kind != "unknown" else _unknown(first)
+    return DataSource(source=source, kind=kind, mapped=mapped, fault=fault)
+
+
+def _format(first: list[Record]) -> tuple[DataFormat, dict[str, str]]:
+    """The format of the first record that has one, and by which names its columns go."""
+    best: tuple[DataFormat, dict[str, str]] = ("unknown", {})
+    for record in first:
+        value = record.value
+        if record.broken is not None or not isinstance(value, dict):
+            continue
+        kind = recognise(value)
+        if kind == "unknown" or (kind == "alpaca" and "output" not in value):
+            mapped = columns.mapping(value)
+            renamed = recognise({mapped.get(key, key): part for key, part in value.items()}) if mapped else "unknown"
+            if renamed != "unknown" and (renamed != "alpaca" or "output" in {*mapped.values(), *value}):
+                return renamed, mapped
+        if kind != "unknown":
+            return kind, {}
+    return best
+
+
+def _unknown(first: list[Record]) -> Fault:
+    """Why the records are in no format."""
+    if not first:
+        return Fault(code="empty-file")
+    broken = next((record.fault for record in first if record.fault is not None), None)
+    if broken is not None:
+        return broken
+    if all(record.broken == "broken-character" for record in first):
+        return Fault(code="not-json", says="data.not-json.encoding")
+    if all(record.broken is not None for record in first):
+        return Fault(code="not-json", says="data.not-json.file")
+    value = next((record.value for record in first if isinstance(record.value, dict) and record.value), None)
+    if value is None:
+        return Fault(code="unknown-format", says="data.unknown-format.no-object")
+    return Fault(code="unknown-format", params={"keys": ", ".join(str(key)[:40] for key in islice(value, 8))})
+
+
+def _moved(fault: Fault, start: int) -> Fault:
+    """The fault with its record numbered through the folder."""
+    row = fault.params.get("row")
+    if not start or not isinstance(row, int):
+        return fault
+    return Fault(code=fault.code, says=fault.says, params={**fault.params, "row": row + start})
+
+
+def _judge(record: Record, row: int, kind: DataFormat, mapped: dict[str, str]) -> Judged:
+    if record.broken is not None:
+        says = "data.oversized-row.unread" if record.broken == "oversized-row" else None
+        finding = Finding(code=record.broken, refused=True, says=says)
+        return Judged(row, False, None, (finding,), record.value)
+    value = record.value
+    if mapped and isinstance(value, dict):
+        value = {mapped.get(key, key): part for key, part in value.items()}
+    judged = judge_row(row, value, kind)
+    more: list[Finding] = []
+    if record.repeated is not None:
+        more.append(Finding(code="duplicate-key", detail=record.repeated[:40]))
+    made = judged.conversation
+    if made is not None and sum(len(t.content) for t in made.turns) + len(made.text or "") > OVERSIZED:
+        more.append(Finding(code="oversized-row"))
+    if not more:
+        return judged
+    return Judged(row, judged.usable, made, (*judged.findings, *more), value)

@@ -1,0 +1,28 @@
+"""Parquet, read in batches; a column of nulls is nulls."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+
+from zeroboard.data.records import OnProgress, Record, damaged
+
+_BATCH = 256
+
+
+def read_parquet(path: Path, on_progress: OnProgress | None) -> Generator[Record, None, None]:
+    """The records of a Parquet file; one with a fault where it is damaged."""
+    import pyarrow.parquet  # here: it takes a tenth of a second, which JSON need not pay
+
+    row = 0
+    try:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            total = max(file.metadata.num_rows, 1)
+            for batch in file.iter_batches(batch_size=_BATCH):
+                for value in batch.to_pylist():
+                    row += 1
+                    yield Record(row, value)
+                if on_progress is not None:
+                    on_progress(row / total)
+    except (pyarrow.ArrowException, OSError) as error:
+        yield Record(row + 1, fault=damaged("Parquet", error))

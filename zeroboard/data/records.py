@@ -1,0 +1,50 @@
+"""What every reader gives: records, numbered from 1, and the fault after which nothing more can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from zeroboard.contract.problems import Scalar
+
+OnProgress = Callable[[float], None]
+"""Called now and then with the share that is done, 0 to 1."""
+
+PROGRESS_EVERY = 1000
+"""Records between two calls."""
+
+LARGEST_ROW = 16 << 20
+"""Bytes of a record that are read; one that is larger is refused unread, so that no file can fill the memory."""
+
+Broken = Literal["not-json", "broken-character", "oversized-row", "ragged-row", "unbalanced-quotes"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """Why a file as a whole is no data."""
+
+    code: Literal["not-json", "not-a-data-file", "empty-file", "unknown-format", "path-refused"]
+    says: str | None = None
+    """Key of the sentence where it is not `data.<code>`."""
+    params: dict[str, Scalar] = field(default_factory=dict)
+
+
+def damaged(kind: str, error: BaseException) -> Fault:
+    """The fault of a packed file that cannot be read on from here."""
+    why = (str(error).splitlines() or [type(error).__name__])[0][:200]
+    return Fault(code="not-a-data-file", says="data.not-a-data-file.damaged", params={"kind": kind, "why": why})
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record, read or not."""
+
+    row: int
+    value: Any = None
+    broken: Broken | None = None
+    """Why it could not be read; None where it was. `value` is then what stands there, as text."""
+    repeated: str | None = None
+    """A key that an object of it gives twice."""
+    fault: Fault | None = None
+    """The file cannot be read on from here: the last record that comes."""
