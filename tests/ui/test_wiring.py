@@ -81,3 +81,15 @@ def test_the_signature_stays_so_that_gradio_hands_in_the_request() -> None:
         return {}
 
     assert list(inspect.signature(told(work, SHOWN, "en")).parameters) == ["run", "request"]
+
+
+def test_half_a_surrogate_pair_does_not_reach_a_handler() -> None:
+    seen: list[Any] = []
+
+    def work(*given: Any) -> dict[str, Any]:
+        seen.extend(given)
+        return {ONE: given[0]}
+
+    answer = told(work, SHOWN, "en")("a\ud83d", {"k\udc00": ["\ud800", 3, None]}, "显存")
+    assert seen == ["a?", {"k?": ["?", 3, None]}, "显存"]
+    answer[0].encode()  # what is sent back can be sent
