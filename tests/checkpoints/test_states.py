@@ -8,6 +8,7 @@ import pytest
 from tests.checkpoints import folders
 from tests.checkpoints.folders import faults, found, judged, passed
 from zeroboard.checkpoints import pickles
+from zeroboard.checkpoints.inspect import inspect
 
 OPTIM = "bf16_zero_pp_rank_{}_mp_rank_00_optim_states.pt"
 TOLD = b"\x80\x02}q\x00X\x0d\x00\x00\x00dp_world_sizeq\x01K\x04s."
@@ -21,6 +22,15 @@ def test_whole_states_pass(tmp_path: Path, stage: int) -> None:
     assert not faults(verdict)
     assert "partition" in passed(verdict)
     assert verdict.facts["world_size"] == 2
+
+
+def test_the_file_that_holds_the_template_is_told(tmp_path: Path) -> None:
+    folder = folders.states(tmp_path / "checkpoint-4")
+    assert "template" not in inspect(folder).facts
+    (folder / "tokenizer_config.json").write_text('{"chat_template": "{{ x }}"}')
+    assert inspect(folder).facts["template"] == "tokenizer_config.json"
+    (folder / "chat_template.jinja").write_text("{{ x }}")
+    assert inspect(folder).facts["template"] == "chat_template.jinja"
 
 
 def test_a_missing_rank_is_named(tmp_path: Path) -> None:
@@ -112,3 +122,27 @@ def test_a_file_without_opcodes_has_no_numbers(tmp_path: Path, content: bytes) -
     assert pickles.numbers(tmp_path / "x.pt", ["dp_world_size"]) == {}
     folders.write_zip(tmp_path / "y.pt", content)
     assert pickles.numbers(tmp_path / "y.pt", ["dp_world_size"]) == {}
+
+
+def test_numbers_in_an_enumeration_and_in_a_list_are_found(tmp_path: Path) -> None:
+    stage = b"X\x0a\x00\x00\x00zero_stageq\x01cdeepspeed.runtime.zero.config\nZeroStageEnum\nq\x02K\x02\x85q\x03Rq\x04"
+    count = b"X\x0f\x00\x00\x00partition_countq\x05]q\x06K\x03a"
+    folders.write_zip(tmp_path / "x.pt", b"\x80\x02}q\x00(" + stage + count + b"u.")
+    found = pickles.numbers(tmp_path / "x.pt", ("zero_stage", "partition_count"))
+    assert found == {"zero_stage": 2, "partition_count": 3}
+
+
+@pytest.mark.parametrize(
+    ("pickle", "names"),
+    [
+        (b"\x80\x02cos\nsystem\n.", {"os.system"}),
+        (b"\x80\x04\x8c\x02os\x94\x8c\x06system\x94\x93.", {"os.system"}),
+        (b"\x80\x04\x8c\x02os\x940\x8c\x06system\x94\x93.", {"?"}),
+        (b"(ios\nsystem\n.", {"os.system"}),
+        (b"\x80\x02}.", set()),
+        (b"\x80\x02cos", None),
+    ],
+)
+def test_what_a_pickle_would_import_is_named(tmp_path: Path, pickle: bytes, names: set[str] | None) -> None:
+    folders.write_zip(tmp_path / "x.pt", pickle)
+    assert pickles.globals_in(tmp_path / "x.pt") == names

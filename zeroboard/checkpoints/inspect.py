@@ -19,6 +19,7 @@ from zeroboard.checkpoints.weights import ADAPTER, INDEX, PICKLED_ADAPTER, PICKL
 from zeroboard.contract.reports import Kind
 from zeroboard.errors import BrokenFile
 from zeroboard.headers import read_header
+from zeroboard.modelfiles import TEMPLATE, TOKENIZER_CONFIG, default_template
 
 ADAPTER_CONFIG = "adapter_config.json"
 CONFIG = "config.json"
@@ -32,7 +33,7 @@ class Inspection:
     kind: Kind
     facts: dict[str, JsonValue]
     """`files`, `bytes`, and where they are known: `architecture`, `parameters`, `dtype`, `shards`, `step`, `base`,
-    `rank`, `alpha`, `stage`, `world_size`, `template`."""
+    `rank`, `alpha`, `stage`, `world_size`, `template` (the file that holds it)."""
 
 
 def inspect(path: Path) -> Inspection:
@@ -87,6 +88,10 @@ def facts_of(folder: Folder, kind: Kind) -> dict[str, JsonValue]:
     if isinstance(state.get("global_step"), int):
         facts["step"] = state["global_step"]
     facts |= states.facts(folder)
+    if TEMPLATE in folder.files:
+        facts["template"] = TEMPLATE
+    elif default_template((folder.json(TOKENIZER_CONFIG).value or {}).get("chat_template")):
+        facts["template"] = TOKENIZER_CONFIG
     return facts
 
 

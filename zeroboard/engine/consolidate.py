@@ -32,8 +32,8 @@ from zeroboard.errors import NotFound, Refused
 from zeroboard.files import to_json, write_atomic
 from zeroboard.modelfiles import TOKEN_FILES
 
-CHUNK = 4 << 20
-"""Elements that are converted at a time, for each thread of the writer."""
+CHUNK = 1 << 18
+"""Elements that are converted and written at a time, for each thread of the writer: they stay in the cache."""
 
 COMPANIONS = (CONFIG, ADAPTER_CONFIG, "generation_config.json", *TOKEN_FILES)
 """Files that make weights a model; copied where they are there."""
