@@ -30,7 +30,7 @@ from zeroboard.contract.requests import VERB_LINE, Answer, ConsolidateRequest
 
 LAYERS = 7
 RANKS = 2
-TIMES = 1
+TIMES = 3
 
 
 def write_states(folder: Path, stage: int) -> Path:
