@@ -115,7 +115,8 @@ def running(run: RunPaths, step: int = 30, gpus: Sequence[str] = ()) -> None:
         write_reading(run, reading(now - 900 + 10 * at, gpus))
     loss = step_event(step, now).loss
     held = {"devices": tuple(gpus)} if gpus else {}
-    move(run, "running", step=step, steps=STEPS, loss=loss, phase=None, phase_done=None, **held)
+    begun = {"started": now - step - 12, "phase": None, "phase_done": None}
+    move(run, "running", step=step, steps=STEPS, loss=loss, **begun, **held)
 
 
 def log_text(rank: int, world: int) -> str:

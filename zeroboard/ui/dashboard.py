@@ -95,9 +95,9 @@ def _wire_page(desk: Desk, page: gr.Blocks, setup: train.SetUp, live: live_panel
     def use_remedy(run_id: str, pressed: gr.EventData) -> Changes:
         """The open run's spec with a remedy's fields set, in the form, and what that changed; nothing is started."""
         before = preview.spec_of(desk.plan_of(run_id))
-        told = pressed._data if isinstance(pressed._data, dict) else {}
+        named = [getattr(pressed, name, None) for name in ("code", "rank", "remedy")]
         found = desk.shared.findings(desk.shared.snapshot(run_id)).findings
-        remedy = remedy_of(found, told.get("code"), told.get("rank"), told.get("remedy"))
+        remedy = remedy_of(found, *named)
         if before is None or remedy is None or not remedy.set:
             raise ZeroBoardError("error.remedy-gone")
         spec, problems = form.mended(before, remedy.set)
