@@ -2,13 +2,14 @@
 
     python -m tests.benchmarks.consolidate [FOLDER]      prints ratios; needs 14 GB of disk in FOLDER
 
-The states are synthetic: random weights in DeepSpeed's layout, with Adam's two moments, so that the files are as large
-as real ones; everything is deleted afterwards. Each side is a process of its own, timed from its start to its end with
-the interpreter's imports; ours syncs what it wrote to the disk within that time, the others do not. Memory is the
-largest anonymous resident size (RssAnon of /proc/PID/status, read every 5 ms): what the process itself holds, without
-the pages of mapped files, which the kernel may drop (ru_maxrss would count those). The rate is that of the verb itself,
-from the first look at the files to the folder's name, fsync included, against `cp` of the file that was written, which
-does not wait for the disk. All take turns, and the fastest of each counts. Both results are compared bit by bit.
+The states are synthetic: random weights in DeepSpeed's layout, with Adam's two moments, so that the files are as
+large as real ones; everything is deleted afterwards. Each side is a process of its own, timed from its start to its
+end with the interpreter's imports (CPU: user and system time); ours syncs what it wrote to the disk within that time,
+the others do not. Memory is the largest anonymous resident size (RssAnon of /proc/PID/status, read every 5 ms): what
+the process itself holds, without the pages of mapped files, which the kernel may drop (ru_maxrss would count those).
+The rate is that of the verb itself, from the first look at the files to the folder's name, fsync included, against
+`cp` of the file that was written, which does not wait for the disk. All take turns, and the fastest of each counts.
+Both results are compared bit by bit.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def write_states(folder: Path, stage: int) -> Path:
 
 
 def compare(stage: int, home: Path) -> None:
-    """Prints four lines."""
+    """Prints five lines."""
     source = write_states(home / f"z{stage}", stage)
     request = ConsolidateRequest(
         path=str(source), target=str(home / "ours"), dtype="fp32", trust_pickles=True, shard_bytes=5_000_000_000
@@ -102,6 +103,8 @@ def compare(stage: int, home: Path) -> None:
     print(f"ZeRO-{stage}, {RANKS} ranks, {size:,.0f} MB written")
     mine, other = min(m.seconds for m in ours), min(m.seconds for m in theirs)
     print(f"  time    {mine:7.1f} s     zero_to_fp32 {other:7.1f} s     {other / mine:5.2f} x as fast")
+    mine, other = min(m.cpu for m in ours), min(m.cpu for m in theirs)
+    print(f"  CPU     {mine:7.1f} s     zero_to_fp32 {other:7.1f} s     {other / mine:5.2f} x as little")
     peak, limit = max(m.peak for m in ours) / 1e6, min(m.peak for m in theirs) / 1e6
     print(f"  memory  {peak:7.0f} MB    zero_to_fp32 {limit:7.0f} MB    {peak / limit:5.2f} of its peak")
     rate, cp = size / min(verb), size / min(copied)
