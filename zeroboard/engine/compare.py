@@ -28,9 +28,9 @@ from zeroboard.engine.load import CannotLoad, Loaded, OnStep, find_model, load_r
 from zeroboard.engine.verify import PROMPTS, judge_effect
 from zeroboard.errors import NotFound
 
-MOST = 3.0
+MOST = 2.0
 """How many times the change by rounding the difference may be: both are root mean squares over some thousand logits,
-and a right merge is below 1."""
+and a right merge is at 1 or below."""
 
 FLOOR = 2e-5
 """Of the logits' own root mean square: what another order of fp32 sums changes."""
