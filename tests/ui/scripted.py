@@ -100,8 +100,9 @@ def running(run: RunPaths, step: int = 30, gpus: Sequence[str] = ()) -> None:
     for at in range(1, step + 1):
         say(run, step_event(at, now - step))
         if at % 12 == 0:
-            loss = 3.0 * math.exp(-at / 15) + 0.55
-            say(run, EvalEvent(seq=500 + at, time=now, rank=0, step=at, epoch=at / 9, loss=loss, rows=8, seconds=0.4))
+            held_out = 3.0 * math.exp(-at / 15) + 0.55
+            told = EvalEvent(seq=500 + at, time=now, rank=0, step=at, epoch=at / 9, loss=held_out, rows=8, seconds=0.4)
+            say(run, told)
     ranks = tuple(
         RankProof(
             rank=rank, host=HOST, device=device, pid=FIRST_PID + rank, engine="deepspeed", stage=2,
