@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from pathlib import Path
 
 from zeroboard.contract.reports import DataFile, DataReport
 from zeroboard.data.duplicates import Duplicates, digest
 from zeroboard.data.opening import DataSource, FileFault, open_data
 from zeroboard.data.records import OnProgress
-from zeroboard.data.rows import Conversation, Judged
+from zeroboard.data.rows import Judged
 from zeroboard.data.tally import ROWS_NAMED, Tally
 
 __all__ = ["ROWS_NAMED", "judge"]
@@ -22,14 +23,14 @@ def judge(path: Path, *, on_progress: OnProgress | None = None) -> DataReport:
     data = open_data(path)
     tally = Tally()
     files: list[DataFile] = []
-    with Duplicates() as duplicates:
+    with Duplicates(ROWS_NAMED) as duplicates:
         for number, file in enumerate(data.files):
             before = tally.total
             _tell_file(file, tally)
             _judge_file(file, tally, duplicates, _part(on_progress, number, len(data.files)))
             name = str(file.source.path.relative_to(data.folder)) if data.folder else file.name
             files.append(DataFile(name=name, format=file.kind, first=before + 1, rows=tally.total - before))
-        count, rows = duplicates.later(ROWS_NAMED) if tally.usable else (0, ())
+        count, rows = duplicates.finish() if tally.usable else (0, ())
     if count:
         tally.rows("duplicate-row", "warning", count, rows)
     if data.left:
@@ -75,25 +76,21 @@ def _tell_file(file: DataSource, tally: Tally) -> None:
         tally.whole("columns-mapped", "info", pairs=pairs)
 
 
-def _essence(judged: Judged) -> bytes:
+def _essence(judged: Judged) -> Hashable:
     """What makes two rows the same: all that training sees of them."""
     made = judged.conversation
     if made is None:
-        return repr(judged.value).encode("utf-8", "surrogatepass")
-    return _text_of(made).encode("utf-8")
-
-
-def _text_of(made: Conversation) -> str:
+        return repr(judged.value)
     if made.text is not None:
         return made.text
-    parts: list[str] = []
+    parts: list[Hashable] = []
     for turn in made.turns:
         parts += (turn.role, turn.content)
         if turn.calls or not turn.learned:
             parts.append(repr((turn.calls, turn.learned)))
     if made.tools:
         parts.append(repr(made.tools))
-    return "\0".join(parts)
+    return tuple(parts)
 
 
 def _part(on_progress: OnProgress | None, number: int, count: int) -> OnProgress | None:

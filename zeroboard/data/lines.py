@@ -33,7 +33,7 @@ def read_value(row: int, text: bytes) -> Record:
         return Record(row, text[:200].decode("utf-8", "replace"), "broken-character")
     except (ValueError, RecursionError):  # also nesting thousands deep
         return Record(row, text[:200].decode("utf-8", "replace"), "not-json")
-    return Record(row, value, None, repeated)
+    return Record(row, value, None, repeated, len(text))
 
 
 def skip_line(stream: io.BufferedIOBase) -> None:

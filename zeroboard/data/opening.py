@@ -12,8 +12,8 @@ from zeroboard.contract.reports import TRAINABLE_FORMATS, DataFormat
 from zeroboard.data import columns
 from zeroboard.data.folders import data_files, left_out
 from zeroboard.data.reading import Source, open_source, records
-from zeroboard.data.records import Fault, OnProgress, Record
-from zeroboard.data.rows import OVERSIZED, Judged, judge_row, recognise
+from zeroboard.data.records import OVERSIZED, Fault, OnProgress, Record
+from zeroboard.data.rows import Judged, judge_row, recognise
 from zeroboard.data.turns import Finding
 
 LOOK_AHEAD = 100
@@ -146,12 +146,11 @@ def _judge(record: Record, row: int, kind: DataFormat, mapped: dict[str, str]) -
     if mapped and isinstance(value, dict):
         value = {mapped.get(key, key): part for key, part in value.items()}
     judged = judge_row(row, value, kind)
+    if record.repeated is None and record.size <= OVERSIZED:
+        return judged
     more: list[Finding] = []
     if record.repeated is not None:
         more.append(Finding(code="duplicate-key", detail=record.repeated[:40]))
-    made = judged.conversation
-    if made is not None and sum(len(t.content) for t in made.turns) + len(made.text or "") > OVERSIZED:
+    if record.size > OVERSIZED:
         more.append(Finding(code="oversized-row"))
-    if not more:
-        return judged
-    return Judged(row, judged.usable, made, (*judged.findings, *more), value)
+    return Judged(row, judged.usable, judged.conversation, (*judged.findings, *more), value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from pathlib import Path
 
-from zeroboard.data.records import OnProgress, Record, damaged
+from zeroboard.data.records import OVERSIZED, OnProgress, Record, damaged
 
 _BATCH = 256
 
@@ -19,9 +19,10 @@ def read_parquet(path: Path, on_progress: OnProgress | None) -> Generator[Record
         with pyarrow.parquet.ParquetFile(path) as file:
             total = max(file.metadata.num_rows, 1)
             for batch in file.iter_batches(batch_size=_BATCH):
+                large = batch.nbytes > OVERSIZED
                 for value in batch.to_pylist():
                     row += 1
-                    yield Record(row, value)
+                    yield Record(row, value, size=len(str(value)) if large else 0)
                 if on_progress is not None:
                     on_progress(row / total)
     except (pyarrow.ArrowException, OSError) as error:

@@ -32,7 +32,7 @@ def read_prose(stream: io.BufferedIOBase, *, paragraphs: bool) -> Generator[Reco
 def _record(row: int, text: bytes) -> Record:
     broken: Broken | None = None
     try:
-        return Record(row, {"text": text.decode("utf-8").strip("\r\n")})
+        return Record(row, {"text": text.decode("utf-8").strip("\r\n")}, size=len(text))
     except UnicodeDecodeError:
         broken = "broken-character"
     return Record(row, text[:200].decode("utf-8", "replace"), broken)

@@ -21,8 +21,8 @@ from zeroboard.data.forms import HEAD, Form, find_form, is_binary, other_kind
 from zeroboard.data.lines import read_lines
 from zeroboard.data.parquet import read_parquet
 from zeroboard.data.prose import has_paragraphs, read_prose
-from zeroboard.data.records import PROGRESS_EVERY, Fault, OnProgress, Record, damaged
-from zeroboard.data.streams import open_stream
+from zeroboard.data.records import Fault, OnProgress, Record, damaged
+from zeroboard.data.streams import open_stream, packing
 from zeroboard.data.tables import Table, read_table
 from zeroboard.data.values import read_values
 from zeroboard.errors import NotFound
@@ -33,7 +33,7 @@ CLOSED = ("/proc", "/sys", "/dev", "/run/credentials")
 _TABLE_ENDINGS = (".csv", ".tsv", ".tab")
 PACKED = "gzip / zstd"
 _PARQUET = b"PAR1"
-_BREAKS = (OSError, EOFError, zlib.error)
+BREAKS = (OSError, EOFError, zlib.error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ def open_source(path: Path) -> Source:
             return Source(path=path)
     try:
         return _look(Source(path=path))
-    except _BREAKS as error:
+    except BREAKS as error:
         if isinstance(error, PermissionError):
             raise
         return Source(path=path, fault=damaged(PACKED, error))
@@ -86,33 +86,29 @@ def records(source: Source, on_progress: OnProgress | None = None) -> Generator[
 
     A record that cannot be read comes with `broken`; one after which nothing more can be read comes with `fault`.
     """
-    row = 0
-    try:
-        for record in _records(source, on_progress):
-            row = record.row
-            yield record
-    except _BREAKS as error:
-        yield Record(row + 1, fault=damaged(PACKED, error))
+    if source.form is None:
+        yield from read_parquet(source.path, on_progress)
+    elif packing(source.path) is None:
+        yield from _records(source, on_progress)
+    else:
+        row = 0
+        try:
+            for record in _records(source, on_progress):
+                row = record.row
+                yield record
+        except BREAKS as error:
+            yield Record(row + 1, fault=damaged(PACKED, error))
     if on_progress is not None:
         on_progress(1.0)
 
 
 def _records(source: Source, on_progress: OnProgress | None) -> Generator[Record, None, None]:
-    if source.form is None:
-        yield from read_parquet(source.path, on_progress)
-        return
     encoding = source.encoding
     with (
-        open_stream(source.path, encoding.name, bom=encoding.mark) as opened,
-        closing(_reader(source, opened.stream)) as found,
+        open_stream(source.path, encoding.name, bom=encoding.mark, on_progress=on_progress) as stream,
+        closing(_reader(source, stream)) as found,
     ):
-        if on_progress is None:
-            yield from found
-            return
-        for record in found:
-            yield record
-            if record.row % PROGRESS_EVERY == 0:
-                on_progress(opened.share())
+        yield from found
 
 
 def _reader(source: Source, stream: io.BufferedReader) -> Generator[Record, None, None]:
@@ -128,20 +124,20 @@ def _reader(source: Source, stream: io.BufferedReader) -> Generator[Record, None
 
 def _look(source: Source) -> Source:
     """Fill in encoding and form, or the fault."""
-    with open_stream(source.path) as opened:
-        head = opened.stream.read(512)
+    with open_stream(source.path) as stream:
+        head = stream.read(512)
     other = other_kind(head)
     if other is not None:
         return replace(source, fault=Fault(code="not-a-data-file", params={"kind": other}))
-    with open_stream(source.path) as opened:
-        encoding = find_encoding(opened.stream)
+    with open_stream(source.path) as stream:
+        encoding = find_encoding(stream)
     if encoding is None:
         return replace(source, fault=Fault(code="not-a-data-file", params={"kind": "binary"}))
     source = replace(source, encoding=encoding)
-    with open_stream(source.path, encoding.name, bom=encoding.mark) as opened:
-        head = opened.stream.read(HEAD)
+    with open_stream(source.path, encoding.name, bom=encoding.mark) as stream:
+        head = stream.read(HEAD)
         while len(head) == HEAD and not head.strip():  # nothing but white space so far
-            head = opened.stream.read(HEAD)
+            head = stream.read(HEAD)
     if not head.strip():
         return replace(source, fault=Fault(code="empty-file"))
     other = "binary" if is_binary(head) else other_kind(head)

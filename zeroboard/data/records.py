@@ -11,11 +11,11 @@ from zeroboard.contract.problems import Scalar
 OnProgress = Callable[[float], None]
 """Called now and then with the share that is done, 0 to 1."""
 
-PROGRESS_EVERY = 1000
-"""Records between two calls."""
-
 LARGEST_ROW = 16 << 20
 """Bytes of a record that are read; one that is larger is refused unread, so that no file can fill the memory."""
+
+OVERSIZED = 1 << 20
+"""Bytes of a record from which on it is told: that is longer than models read."""
 
 Broken = Literal["not-json", "broken-character", "oversized-row", "ragged-row", "unbalanced-quotes"]
 
@@ -46,5 +46,7 @@ class Record:
     """Why it could not be read; None where it was. `value` is then what stands there, as text."""
     repeated: str | None = None
     """A key that an object of it gives twice."""
+    size: int = 0
+    """Bytes that it takes, where it is known to be large or not; else 0."""
     fault: Fault | None = None
     """The file cannot be read on from here: the last record that comes."""

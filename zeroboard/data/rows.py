@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from zeroboard.contract.reports import TRAINABLE_FORMATS, DataFormat
+from zeroboard.data.quick import quick_turns
 from zeroboard.data.tools import read_tools
 from zeroboard.data.turns import Builder, Finding, Turn
 
-__all__ = ["OVERSIZED", "TRAINABLE_FORMATS", "Conversation", "DataFormat", "Judged", "judge_row", "recognise"]
-
-OVERSIZED = 1 << 20
-"""Characters of a row from which on it is told: that is longer than models read."""
+__all__ = ["TRAINABLE_FORMATS", "Conversation", "DataFormat", "Judged", "judge_row", "recognise"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +89,14 @@ def judge_row(row: int, value: object, kind: DataFormat) -> Judged:
     if not isinstance(value, Mapping):
         finding = Finding(code="unknown-format", refused=True, says="data.unknown-format.row")
         return Judged(row, False, None, (finding,), value)
+    turns = quick_turns(value, kind) if type(value) is dict else None
+    if turns is not None:
+        return Judged(row, True, Conversation(row, turns), (), value)
+    return closely(row, value, kind)
+
+
+def closely(row: int, value: Mapping[str, Any], kind: DataFormat) -> Judged:
+    """Judge a record turn by turn, mending and noting what there is to mend and to note."""
     builder = Builder()
     if kind == "preference":
         _preference(value, builder)

@@ -5,36 +5,18 @@ from __future__ import annotations
 import codecs
 import gzip
 import io
-from dataclasses import dataclass
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
+
+from zeroboard.data.records import OnProgress
 
 Packing = Literal["gzip", "zstd"]
 
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _BUFFER = 1 << 18
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """An open file."""
-
-    stream: io.BufferedReader
-    raw: io.FileIO
-    size: int
-    """Bytes on the disk, at least 1."""
-
-    def share(self) -> float:
-        """How much of it has been read, 0 to 1."""
-        return min(self.raw.tell() / self.size, 1.0)
-
-    def __enter__(self) -> Opened:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stream.close()
-        self.raw.close()
 
 
 def packing(path: Path) -> Packing | None:
@@ -44,19 +26,37 @@ def packing(path: Path) -> Packing | None:
     return "gzip" if head.startswith(_GZIP) else "zstd" if head == _ZSTD else None
 
 
-def open_stream(path: Path, encoding: str = "utf-8", *, bom: bytes = b"") -> Opened:
+@contextmanager
+def open_stream(
+    path: Path, encoding: str = "utf-8", *, bom: bytes = b"", on_progress: OnProgress | None = None
+) -> Generator[io.BufferedReader, None, None]:
     """Open a file as a stream of UTF-8 without its byte order mark.
 
     Reading a packed file that is damaged raises `OSError`, `EOFError` or `zlib.error`.
     """
-    # the caller closes it: `Opened` is a context
-    raw = io.FileIO(path)
-    stream = _unpacked(raw, packing(path))
-    if bom:
-        stream.read(len(bom))
-    if encoding not in ("utf-8", "utf-8-sig"):
-        stream = io.BufferedReader(_Recoded(stream, encoding), _BUFFER)
-    return Opened(stream, raw, max(path.stat().st_size, 1))
+    with _Told(path, on_progress) as raw:
+        stream = _unpacked(raw, packing(path))
+        if bom:
+            stream.read(len(bom))
+        if encoding not in ("utf-8", "utf-8-sig"):
+            stream = io.BufferedReader(_Recoded(stream, encoding), _BUFFER)
+        with stream:
+            yield stream
+
+
+class _Told(io.FileIO):
+    """A file that tells how far it has been read."""
+
+    def __init__(self, path: Path, on_progress: OnProgress | None) -> None:
+        super().__init__(path)
+        self._size = max(path.stat().st_size, 1)
+        self._on_progress = on_progress
+
+    def readinto(self, target: Any) -> int | None:
+        found = super().readinto(target)
+        if self._on_progress is not None:
+            self._on_progress(min(self.tell() / self._size, 1.0))
+        return found
 
 
 def _unpacked(raw: io.FileIO, how: Packing | None) -> io.BufferedReader:

@@ -176,4 +176,4 @@ def _record(row: int, cells: list[str], columns: tuple[str, ...]) -> Record:
         broken = "broken-character"
     if broken is not None:
         return Record(row, " | ".join(cells)[:200], broken)
-    return Record(row, dict(zip(columns, cells, strict=True)))
+    return Record(row, dict(zip(columns, cells, strict=True)), size=len(joined))

@@ -27,7 +27,7 @@ ROLES: dict[str, Role] = {
 }  # fmt: skip
 """The names that people give the sides, in small letters."""
 
-_CALLERS = frozenset(("function_call", "tool_call"))
+CALLERS = frozenset(("function_call", "tool_call"))
 """Names of a side whose text is a call."""
 _LOST = ("reasoning_content", "reasoning", "thinking")
 """Fields of a turn whose content training would lose."""
@@ -107,7 +107,7 @@ class Builder:
             if role is None:
                 self.refuse("unknown-role", detail=str(name)[:40])
             else:
-                self._turn(role, turn, name in _CALLERS)
+                self._turn(role, turn, name in CALLERS)
 
     def _turn(self, role: Role, turn: Mapping[str, Any], caller: bool) -> None:
         content = turn.get("content", turn.get("value"))

@@ -145,7 +145,7 @@ def _record(row: int, text: bytes) -> Record:
         return Record(row, text[:200].decode("utf-8", "replace"), "broken-character")
     except (ValueError, RecursionError):
         raise _Break from None
-    return Record(row, value, None, repeated)
+    return Record(row, value, None, repeated, len(text))
 
 
 def _nothing_behind(window: _Window) -> None:
