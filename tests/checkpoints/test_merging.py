@@ -40,7 +40,7 @@ def test_a_sound_adapter_is_planned(tmp_path: Path) -> None:
 
 
 def test_the_type_is_in_the_config_and_only_numbers_take_it(tmp_path: Path) -> None:
-    folders.model(tmp_path / "base", torch_dtype="float32", _name_or_path="/home/somebody/model")
+    folders.model(tmp_path / "base", torch_dtype="float32", _name_or_path="/models/somebody")
     plan: MergePlan = plan_merge(folders.adapter(tmp_path / "a", tmp_path / "base"), dtype="fp16")
     assert plan.config["dtype"] == plan.config["torch_dtype"] == "float16"
     assert "_name_or_path" not in plan.config
