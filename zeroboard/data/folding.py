@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from zeroboard.data.rows import Conversation
@@ -35,7 +34,7 @@ def plain(conversation: Conversation) -> tuple[Turn, ...]:
     for turn in turns:
         told = _told(turn)
         if found and found[-1].role == told.role:
-            found[-1] = replace(found[-1], content=found[-1].content + "\n" + told.content)
+            found[-1] = found[-1]._replace(content=found[-1].content + "\n" + told.content)
         else:
             found.append(told)
     return tuple(found)
@@ -46,12 +45,12 @@ def without_system(turns: Sequence[Turn]) -> tuple[Turn, ...]:
     if not turns or turns[0].role != "system":
         return tuple(turns)
     system, first, *rest = turns
-    return (replace(first, content=f"{system.content}\n\n{first.content}"), *rest)
+    return (first._replace(content=f"{system.content}\n\n{first.content}"), *rest)
 
 
 def _with_system(turns: Sequence[Turn], text: str) -> tuple[Turn, ...]:
     if turns and turns[0].role == "system":
-        return (replace(turns[0], content=f"{turns[0].content}\n\n{text}"), *turns[1:])
+        return (turns[0]._replace(content=f"{turns[0].content}\n\n{text}"), *turns[1:])
     return (Turn("system", text), *turns)
 
 
@@ -64,7 +63,7 @@ def _told(turn: Turn) -> Turn:
     calls: Iterable[str] = (
         f"<tool_call>\n{_json({'name': call.name, 'arguments': call.arguments})}\n</tool_call>" for call in turn.calls
     )
-    return replace(turn, content="\n".join(part for part in (turn.content, *calls) if part), calls=())
+    return turn._replace(content="\n".join(part for part in (turn.content, *calls) if part), calls=())
 
 
 def _json(value: Mapping[str, Any]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from pathlib import Path
 
 from zeroboard.contract.reports import DataFile, DataReport
@@ -58,7 +57,7 @@ def _judge_file(file: DataSource, tally: Tally, duplicates: Duplicates, on_progr
             return
         tally.add(item)
         if item.usable:
-            duplicates.add(item.row, digest(_essence(item)))
+            duplicates.add(item.row, _digest(item))
 
 
 def _tell_file(file: DataSource, tally: Tally) -> None:
@@ -76,21 +75,17 @@ def _tell_file(file: DataSource, tally: Tally) -> None:
         tally.whole("columns-mapped", "info", pairs=pairs)
 
 
-def _essence(judged: Judged) -> Hashable:
-    """What makes two rows the same: all that training sees of them."""
+def _digest(judged: Judged) -> int:
+    """What makes two rows the same, all that training sees of them, as a number."""
     made = judged.conversation
     if made is None:
-        return repr(judged.value)
+        return digest(repr(judged.value))
     if made.text is not None:
-        return made.text
-    parts: list[Hashable] = []
-    for turn in made.turns:
-        parts += (turn.role, turn.content)
-        if turn.calls or not turn.learned:
-            parts.append(repr((turn.calls, turn.learned)))
-    if made.tools:
-        parts.append(repr(made.tools))
-    return tuple(parts)
+        return digest(made.text)
+    try:
+        return digest((made.turns, made.tools))
+    except TypeError:  # calls and tools hold mappings
+        return digest(repr((made.turns, made.tools)))
 
 
 def _part(on_progress: OnProgress | None, number: int, count: int) -> OnProgress | None:

@@ -31,15 +31,19 @@ def parse(text: bytes) -> tuple[Any, str | None]:
         value = orjson.loads(text)
     except orjson.JSONDecodeError:
         return _careful(text)
-    if _marks(value) == _marks_in(text):
+    found = text.count(b'"')
+    if b"\\" in text and b'\\"' in text:
+        if b'\\\\"' in text:
+            return _careful(text)
+        found -= text.count(b'\\"')
+    flat = type(value) is dict and _TEXTS.issuperset(map(type, value.values()))
+    if found == (4 * len(value) if flat else _marks(value)):
         return value, None
     return _careful(text)
 
 
 def _marks(value: Any) -> int:
     """How many quotation marks are around the keys and texts in it; -1 where a number may have lost digits."""
-    if type(value) is dict and _TEXTS.issuperset(map(type, value.values())):
-        return 4 * len(value)
     found, rest = 0, [value]
     while rest:
         part = rest.pop()
@@ -53,16 +57,6 @@ def _marks(value: Any) -> int:
             rest.extend(part)
         elif kind is float and abs(part) >= _EXACT:
             return -1
-    return found
-
-
-def _marks_in(text: bytes) -> int:
-    """How many quotation marks the text holds that are not escaped; -2 where that is not plain to see."""
-    found = text.count(b'"')
-    if b"\\" in text and b'\\"' in text:
-        if b'\\\\"' in text:
-            return -2
-        found -= text.count(b'\\"')
     return found
 
 

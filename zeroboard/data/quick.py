@@ -42,11 +42,13 @@ def _alpaca(value: dict[str, Any]) -> tuple[Turn, ...] | None:
 
 
 def _pair(question: object, answer: object) -> tuple[Turn, ...] | None:
-    if type(question) is str and type(answer) is str and _sound(question) and _sound(answer):
-        if "<think" in answer or answer.isspace() or question.isspace():
-            return None
-        return (Turn("user", question), Turn("assistant", answer))
-    return None
+    if type(question) is not str or type(answer) is not str:
+        return None
+    if not (question.isascii() or _whole(question)) or not (answer.isascii() or _whole(answer)):
+        return None
+    if not question or not answer or "<think" in answer or answer.isspace() or question.isspace():
+        return None
+    return (Turn("user", question), Turn("assistant", answer))
 
 
 def _chat(turns: object) -> tuple[Turn, ...] | None:
@@ -59,7 +61,9 @@ def _chat(turns: object) -> tuple[Turn, ...] | None:
             return None
         name, content = turn.get("role") or turn.get("from"), turn.get("content", turn.get("value"))
         role = _NAMES.get(name) if type(name) is str else None
-        if role is None or type(content) is not str or not _sound(content) or content.isspace():
+        if role is None or type(content) is not str or not content or content.isspace():
+            return None
+        if not (content.isascii() or _whole(content)):
             return None
         if role == "system" and not found:
             found.append(Turn(role, content))
@@ -71,10 +75,8 @@ def _chat(turns: object) -> tuple[Turn, ...] | None:
     return tuple(found) if wanted == "user" and found[-1].role == "assistant" else None
 
 
-def _sound(text: str) -> bool:
-    """A text that is not empty, and whole."""
-    if text.isascii():
-        return text != ""
+def _whole(text: str) -> bool:
+    """No character of it is broken."""
     if "\ufffd" in text:
         return False
     try:

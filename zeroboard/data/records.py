@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from zeroboard.contract.problems import Scalar
 
@@ -36,9 +36,8 @@ def damaged(kind: str, error: BaseException) -> Fault:
     return Fault(code="not-a-data-file", says="data.not-a-data-file.damaged", params={"kind": kind, "why": why})
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One record, read or not."""
+class Record(NamedTuple):
+    """One record, read or not. A named tuple, which is made in half the time of a frozen dataclass."""
 
     row: int
     value: Any = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from zeroboard.contract.reports import TRAINABLE_FORMATS, DataFormat
 from zeroboard.data.quick import quick_turns
@@ -32,9 +32,8 @@ class Conversation:
     """The plain text; there are no turns then."""
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """What became of one record."""
+class Judged(NamedTuple):
+    """What became of one record. A named tuple, as `Record` is."""
 
     row: int
     usable: bool

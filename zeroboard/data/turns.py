@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 from zeroboard.data.tools import Call, read_calls
 
@@ -37,9 +37,8 @@ _TAGS = ("think", "thinking")
 _REASONING = frozenset(("reasoning", "thinking"))
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """One turn of a conversation."""
+class Turn(NamedTuple):
+    """One turn of a conversation. A named tuple: made, compared and hashed in a fraction of a dataclass's time."""
 
     role: Role
     content: str
@@ -183,7 +182,7 @@ class Builder:
             if not natural:
                 self.note("role-order", changed=True)
             content = "\n".join(part for part in (last.content, content) if part)
-            self._turns[-1] = replace(last, content=content, calls=last.calls + calls, learned=last.learned and learned)
+            self._turns[-1] = last._replace(content=content, calls=last.calls + calls, learned=last.learned and learned)
         else:
             self._turns.append(Turn(role, content, calls, learned))
 
