@@ -13,8 +13,10 @@ import pytest
 from filelock import FileLock
 
 from zeroboard.catalogue import MODELS
+from zeroboard.contract.schema import Schema
 from zeroboard.paths import Paths
 from zeroboard.runs.processes import kill_marked
+from zeroboard.services import configs
 from zeroboard.services.models import prepare_model
 
 # before any test imports a library that reads it: nothing here may ask a hub
@@ -95,3 +97,19 @@ def bundled(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> tuple[P
             prepare_model(Paths(folder), MODELS[0].name, on_progress=lambda at: told.append(at.done))
             said.write_text(json.dumps(told))
     return Paths(folder).models / MODELS[0].name, json.loads(said.read_text())
+
+
+@pytest.fixture(scope="session")
+def schema_cache(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """A cache folder in which the installed DeepSpeed's schema was asked for once, for all tests; read only."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base if worker_id == "master" else base.parent) / "schema-cache"
+    with FileLock(f"{folder}.lock"):
+        configs.schema(Paths(folder))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def schema(schema_cache: Path) -> Schema:
+    """What the installed DeepSpeed reads."""
+    return configs.schema(Paths(schema_cache))

@@ -111,6 +111,42 @@ class RunPaths:
 
 
 @dataclass(frozen=True, slots=True)
+class ExportPaths:
+    """The folder of one export's record; what it writes for others lies elsewhere."""
+
+    folder: Path
+
+    @property
+    def id(self) -> str:
+        return self.folder.name
+
+    @property
+    def wish(self) -> Path:
+        """What was asked for, JSON."""
+        return self.folder / "wish.json"
+
+    @property
+    def state(self) -> Path:
+        """How far it is, JSON, replaced whole."""
+        return self.folder / "state.json"
+
+    @property
+    def report(self) -> Path:
+        """What was delivered, JSON."""
+        return self.folder / "report.json"
+
+    @property
+    def cancel(self) -> Path:
+        """There once somebody has asked that it be ended."""
+        return self.folder / "cancel"
+
+    @property
+    def log(self) -> Path:
+        """What the engine, the converter and the worker itself say."""
+        return self.folder / "export.log"
+
+
+@dataclass(frozen=True, slots=True)
 class Paths:
     """The cache folder and what lies in it."""
 
@@ -147,7 +183,23 @@ class Paths:
 
     @property
     def exports(self) -> Path:
+        """What was exported from the page, a folder each."""
         return self.root / "exports"
+
+    @property
+    def export_jobs(self) -> Path:
+        """The records of all exports, a folder each."""
+        return self.exports / ".jobs"
+
+    @property
+    def schemas(self) -> Path:
+        """What the installed DeepSpeed says about its file, a file per version."""
+        return self.root / "schemas"
+
+    @property
+    def toolchains(self) -> Path:
+        """What the installed torch and DeepSpeed say about this machine, a file for each set of versions."""
+        return self.root / "toolchains"
 
     @property
     def monitor(self) -> Path:
@@ -181,6 +233,12 @@ class Paths:
         if not RUN_ID.fullmatch(run_id):
             raise NotFound("error.run-not-found", run=run_id)
         return RunPaths(self.runs / run_id)
+
+    def export(self, export_id: str) -> ExportPaths:
+        """The record of an export by its id; raises `NotFound` where the id could not be one."""
+        if not RUN_ID.fullmatch(export_id):
+            raise NotFound("error.export-not-found", id=export_id)
+        return ExportPaths(self.export_jobs / export_id)
 
 
 def reachable(text: str) -> Path | None:

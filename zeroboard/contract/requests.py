@@ -16,6 +16,7 @@ from pydantic import Field, JsonValue, TypeAdapter, ValidationError
 from zeroboard.contract.base import Record
 from zeroboard.contract.plan import Dtype
 from zeroboard.contract.problems import Problem, Scalar
+from zeroboard.contract.reports import Kind
 from zeroboard.paths import RunPaths
 
 log = logging.getLogger(__name__)
@@ -126,6 +127,49 @@ class ConsolidateRequest(Record):
     """A person has said that the pickles of this folder may be read (with an allow-list; nothing in them is run)."""
     home: str | None = None
     """A folder with config and tokenizer for a checkpoint that has none of its own: the model that was trained."""
+
+
+class ExportRequest(Record):
+    """Verb `export`: a checkpoint, an adapter or a model becomes a folder for others. Answer: `Exported`."""
+
+    path: str
+    target: str
+    """The folder to write, absolute; appears whole or not at all."""
+    base: str | None = None
+    """Of an adapter; of a checkpoint, the model that was trained."""
+    merge: bool = False
+    """An adapter goes into its base."""
+    dtype: Dtype | None = None
+    """None: each tensor keeps its type (ZeRO states: bf16)."""
+    shard_bytes: int = Field(default=5_000_000_000, gt=0)
+    runs: str | None = None
+    """As in `ConsolidateRequest`, like `trust_pickles`."""
+    trust_pickles: bool = False
+    trust_remote_code: bool = False
+
+
+class Exported(Record):
+    """What the verb `export` has written."""
+
+    kind: Kind
+    stops: tuple[str, ...] = ()
+    """The tokens that end an answer, as text."""
+    template: Literal["chatml", "other"] | None = None
+    """Whose form the chat template has; None: it has none that renders."""
+    system: str | None = None
+    """The system turn that the template writes where a conversation has none."""
+    notes: tuple[Problem, ...] = ()
+
+
+class SchemaRequest(Record):
+    """Verb `schema`: which keys the installed DeepSpeed reads. Answer: `Schema`."""
+
+
+class ToolchainRequest(Record):
+    """Verb `toolchain`: what torch and DeepSpeed's operator builders say here. Answer: `Toolchain`."""
+
+    device: Literal["cpu", "cuda"] = "cpu"
+    """Whose builders are asked."""
 
 
 class ChatOpen(Record):

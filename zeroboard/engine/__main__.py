@@ -1,7 +1,7 @@
 """The door of the engine.
 
     python -m zeroboard.engine train RUN_FOLDER     one rank; torchrun (or any launcher that sets RANK) starts it
-    python -m zeroboard.engine convert|tokenise|verify|chat     a short verb: see `zeroboard.contract.requests`
+    python -m zeroboard.engine convert|tokenise|verify|schema|chat     a short verb: see `zeroboard.contract.requests`
 
 Nothing heavy is imported here: a rank's log has to be open before torch is, so that what torch prints while it is
 imported lands in that log too, and a verb pays only for what it needs.
@@ -27,6 +27,9 @@ VERBS = {
     "consolidate": "zeroboard.engine.consolidate",
     "merge": "zeroboard.engine.merge",
     "compare": "zeroboard.engine.compare",
+    "schema": "zeroboard.engine.schema",
+    "toolchain": "zeroboard.engine.toolchain",
+    "export": "zeroboard.engine.export",
     "chat": "zeroboard.engine.chat",
 }
 """Verb → module; its `main(channel: Channel) -> int` is called and returns the exit code."""

@@ -1,0 +1,89 @@
+"""`zeroboard config`: one sentence for each fault, exit codes, and the schema asked for once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from zeroboard.cli import main
+from zeroboard.messages import say
+from zeroboard.paths import Paths
+from zeroboard.runs import verbs
+from zeroboard.services import configs
+
+GOOD = {"train_micro_batch_size_per_gpu": 2, "zero_optimization": {"stage": 2, "reduce_bucket_size": 5e8}}
+Judge = Callable[..., tuple[int, dict[str, Any]]]
+
+
+@pytest.fixture
+def judge(schema_cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Judge:
+    """Exit code and JSON of the command for a content."""
+
+    def run(content: bytes, *more: str) -> tuple[int, dict[str, Any]]:
+        file = tmp_path / "ds.json"
+        file.write_bytes(content)
+        code = main(["config", str(file), "--json", "--cache", str(schema_cache), *more])
+        return code, json.loads(capsys.readouterr().out)
+
+    return run
+
+
+def test_a_good_file_is_printed_normalised(judge: Judge) -> None:
+    code, said = judge(json.dumps(GOOD).encode())
+    assert code == 0 and said["problems"] == []
+    assert said["config"]["zero_optimization"]["reduce_bucket_size"] == 500_000_000
+
+
+def test_faults_are_told_with_remedies_in_the_chosen_language(judge: Judge) -> None:
+    code, said = judge(b'{"zero_optimization": {"stage": 9}, "zero_optimisation": {}}', "--lang", "zh-CN")
+    assert code == 1 and {p["code"] for p in said["problems"]} == {"value-range", "unknown-key", "batch-mismatch"}
+    near = next(p for p in said["problems"] if p["code"] == "unknown-key")
+    assert near["remedy"] == say("problem.unknown-key.file-nearest.remedy", "zh-CN", nearest="zero_optimization")
+
+
+def test_what_is_no_json_needs_no_deepspeed(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(configs, "schema", lambda paths: pytest.fail("asked"))
+    code, said = judge(b"stage: 2")
+    assert code == 1 and said["config"] is None and [p["code"] for p in said["problems"]] == ["not-json"]
+
+
+def test_without_json_people_read_the_file_and_the_faults_beside_it(
+    schema_cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "ds.json"
+    file.write_text(json.dumps({**GOOD, "oops": 1}))
+    assert main(["config", str(file), "--cache", str(schema_cache)]) == 0
+    told = capsys.readouterr()
+    assert json.loads(told.out)["zero_optimization"]["stage"] == 2
+    assert say("problem.unknown-key.file", key="oops") in told.err
+    assert main(["config", str(tmp_path / "no.json"), "--cache", str(schema_cache)]) == 2
+    assert main(["config", str(tmp_path), "--cache", str(schema_cache)]) == 2
+
+
+def test_deepspeed_is_asked_once_and_again_where_the_answer_is_damaged(
+    schema_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = configs.schema(Paths(schema_cache))
+    paths = Paths(tmp_path / "cache")
+    asked: list[str] = []
+
+    def answer(verb: str, *given: object, **named: object) -> Any:
+        asked.append(verb)
+        return verbs.Answer(value=known.model_dump(mode="json"))
+
+    monkeypatch.setattr(verbs, "call", answer)
+    assert configs.schema(paths) == configs.schema(paths) == known and asked == ["schema"]
+    (kept,) = paths.schemas.iterdir()
+    assert known.version in kept.name
+    kept.write_text("{")
+    assert configs.schema(paths) == known and asked == ["schema", "schema"]
+
+
+def test_without_deepspeed_the_sentence_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, judge: Judge) -> None:
+    monkeypatch.setattr(configs, "packages", dict)
+    code, said = judge(json.dumps(GOOD).encode())
+    assert code == 1 and [p["code"] for p in said["problems"]] == ["dependency-missing"]
