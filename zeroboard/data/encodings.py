@@ -85,9 +85,6 @@ def _guess(sample: bytes) -> Encoding:
 
 
 def _decodes(sample: bytes, encoding: str) -> bool:
-    """Whether the sample, which may end within a letter, is written in it."""
-    try:
-        codecs.getincrementaldecoder(encoding)("strict").decode(sample)
-    except UnicodeDecodeError:
-        return False
-    return True
+    """Whether the sample, which may end within a letter, is written in it, but for one letter in a hundred."""
+    text = codecs.getincrementaldecoder(encoding)("replace").decode(sample)
+    return text.count("\ufffd") <= sum(not letter.isascii() for letter in text) / 100 + 1

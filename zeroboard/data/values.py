@@ -69,8 +69,9 @@ class _Window:
                 found = self.text[self.at : end]
                 self.at = end
                 return found
-            if not self.more():
+            if self.ended:
                 raise _Break
+            self.more()
 
     def where(self) -> int:
         """The line of `at`, from 1."""
