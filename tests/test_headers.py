@@ -57,6 +57,8 @@ def test_a_cut_file_is_seen_by_its_size(tmp_path: Path) -> None:
         ({"a": tensor(8, 0, [2])}, bytes(8), "header.shape-mismatch"),
         ({"a": {"dtype": "F32", "shape": [2]}}, bytes(8), "header.bad-entry"),
         ({"a": tensor(0, 8, [-2])}, bytes(8), "header.bad-entry"),
+        ({"a": tensor(0, 10**4299, [2], "F4")}, bytes(8), "header.bad-entry"),
+        ({"a": tensor(0, 8, [10**4000, 10**4000], "F4")}, bytes(8), "header.bad-entry"),
         ({"a": "x"}, b"", "header.bad-entry"),
         ({"a": {"dtype": "F32", "shape": [True], "data_offsets": [0, 4]}}, bytes(4), "header.bad-entry"),
         ([1, 2], b"", "header.not-json"),

@@ -18,6 +18,9 @@ from zeroboard.errors import BrokenFile
 MAX_HEADER = 100_000_000
 """Bytes; the format's own limit."""
 
+MOST = 1 << 63
+"""No size or offset reaches it: files end before."""
+
 ELEMENT_BYTES: dict[str, int] = {
     **dict.fromkeys(("BOOL", "I8", "U8", "F8_E4M3", "F8_E5M2", "F8_E8M0"), 1),
     **dict.fromkeys(("I16", "U16", "F16", "BF16"), 2),
@@ -115,7 +118,7 @@ def _tensor(file: str, key: str, entry: object, data_start: int) -> Tensor:
         dtype, shape, (start, end) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]  # type: ignore[index]
     except (KeyError, TypeError, ValueError) as error:
         raise BrokenFile("header.bad-entry", file=file, tensor=key) from error
-    whole = all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in (*shape, start, end))
+    whole = all(isinstance(n, int) and not isinstance(n, bool) and 0 <= n < MOST for n in (*shape, start, end))
     if not isinstance(dtype, str) or not whole:
         raise BrokenFile("header.bad-entry", file=file, tensor=key)
     width = ELEMENT_BYTES.get(dtype)

@@ -73,6 +73,13 @@ def test_a_rank_that_the_config_contradicts_fails(tmp_path: Path) -> None:
     assert faults(verdict) == {"check.shapes.rank": "fail"}
 
 
+def test_a_matrix_that_is_only_a_vector_is_a_verdict(tmp_path: Path) -> None:
+    arrays = adapter_arrays()
+    arrays[A] = arrays[A][0]
+    verdict = judged(folders.adapter(tmp_path / "a", tmp_path / "base", arrays))
+    assert faults(verdict)["check.base.does-not-fit"] == "fail"
+
+
 def test_ranks_by_pattern_are_normal(tmp_path: Path) -> None:
     arrays = adapter_arrays(rank=3)
     pattern = {"self_attn.q_proj": 3, "layers.[01].self_attn.v_proj": 3}

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -31,6 +32,25 @@ def test_folders_that_are_no_result_fail_as_incomplete(tmp_path: Path) -> None:
     assert verdict.kind == "unknown"
     assert faults(verdict) == {"check.complete.not-a-model": "fail"}
     assert verdict.facts["step"] == 10
+
+
+@pytest.mark.parametrize("alpha", [float("nan"), float("inf"), 10**4000])
+def test_a_fact_is_one_that_can_be_kept(tmp_path: Path, alpha: float) -> None:
+    folder = folders.adapter(tmp_path / "a", tmp_path / "base", lora_alpha=alpha, target_modules=["\ud800", "q_proj"])
+    folders.write_raw(
+        folder / "adapter_model.safetensors", {"\ud800": {"dtype": "\ud800", "shape": [], "data_offsets": [0, 0]}}, b""
+    )
+    report = make_report(folder, judged(folder))
+    assert json.loads(report.model_dump_json())["facts"]["dtype"] == "?"
+    assert "alpha" not in report.facts and report.verdict == "fail"
+
+
+@pytest.mark.parametrize("name", ["a.pt", "b\n.PT", "\x1b[31mc\n/d.pkl"])
+def test_a_pickle_is_named_whatever_its_name_is(tmp_path: Path, name: str) -> None:
+    folder = folders.model(tmp_path / "m")
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_bytes(b"")
+    assert faults(judged(folder)) == {"check.unsafe-files.pickle": "warn"}
 
 
 def test_a_save_that_was_never_finished_warns(tmp_path: Path) -> None:

@@ -181,7 +181,7 @@ def _judge_fit(module: str, parts: dict[str, Tensor], shape: tuple[int, int], ba
         tensor = parts.get(part)
         if tensor is None or not tensor.elements:
             continue
-        if not tensor.shape or tensor.shape[axis] != size:
+        if tensor.shape[axis:][:1] != (size,):  # one of fewer dimensions has no such axis
             findings.fail(
                 "base", "does-not-fit", f"{module}.{part}", shape=str(list(tensor.shape)), base=str(list(shape))
             )

@@ -24,6 +24,9 @@ from zeroboard.modelfiles import TEMPLATE, TOKENIZER_CONFIG, default_template
 ADAPTER_CONFIG = "adapter_config.json"
 CONFIG = "config.json"
 
+MOST = 1 << 63
+"""No number in a fact is larger: one of thousands of digits could not even be written down."""
+
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
@@ -78,9 +81,9 @@ def facts_of(folder: Folder, kind: Kind) -> dict[str, JsonValue]:
     config = folder.json(CONFIG).value or {}
     names = config.get("architectures")
     if isinstance(names, list) and names and isinstance(names[0], str):
-        facts["architecture"] = printable(names[0])
+        facts["architecture"] = names[0]
     elif isinstance(config.get("model_type"), str):
-        facts["architecture"] = printable(config["model_type"])
+        facts["architecture"] = config["model_type"]
     if kind == "lora-adapter":
         facts |= _adapter_facts(folder.json(ADAPTER_CONFIG).value or {})
     facts |= _tensor_facts(folder, kind)
@@ -92,21 +95,30 @@ def facts_of(folder: Folder, kind: Kind) -> dict[str, JsonValue]:
         facts["template"] = TEMPLATE
     elif default_template((folder.json(TOKENIZER_CONFIG).value or {}).get("chat_template")):
         facts["template"] = TOKENIZER_CONFIG
-    return facts
+    return {name: told for name, value in facts.items() if (told := _told(value)) is not None}
+
+
+def _told(value: JsonValue) -> JsonValue:
+    """A fact as it may be kept and shown: text of one line, a list of such, a finite number of sane size; else None."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, list):
+        return [_told(entry) for entry in value]
+    return value if isinstance(value, (int, float)) and abs(value) < MOST else None  # neither NaN nor infinite
 
 
 def _adapter_facts(config: dict[str, Any]) -> dict[str, JsonValue]:
     facts: dict[str, JsonValue] = {}
     if isinstance(config.get("base_model_name_or_path"), str):
-        facts["base"] = printable(config["base_model_name_or_path"])
+        facts["base"] = config["base_model_name_or_path"]
     for name, key in (("rank", "r"), ("alpha", "lora_alpha")):
         if isinstance(config.get(key), (int, float)):
             facts[name] = config[key]
     targets = config.get("target_modules")
     if isinstance(targets, list) and all(isinstance(t, str) for t in targets):
-        facts["targets"] = [printable(t) for t in sorted(targets)]
+        facts["targets"] = sorted(targets)
     elif isinstance(targets, str):
-        facts["targets"] = [printable(targets)]
+        facts["targets"] = [targets]
     return facts
 
 

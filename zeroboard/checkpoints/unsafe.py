@@ -11,12 +11,13 @@ import re
 from zeroboard.checkpoints.findings import Findings
 from zeroboard.checkpoints.folder import Folder
 
-_PICKLE = re.compile(r".*\.(bin|pt|pth|pkl|pickle|ckpt|p)|(.*/)?\.metadata", re.IGNORECASE)
+_PICKLE = re.compile(r".*\.(bin|pt|pth|pkl|pickle|ckpt|p)|(.*/)?\.metadata", re.IGNORECASE | re.DOTALL)
 
 _OWN = re.compile(
     r"(.*/)?(training_args\.bin|(optimizer|scheduler|scaler)\.(pt|bin)|rng_state(_\d+)?\.pth"
     r"|random_states_\d+\.pkl|\.metadata"
-    r"|(bf16_|fp16_)?(zero_pp_rank_\d+_)?mp_rank_\d+(_\d+)?_(model|optim)_states\.pt)"
+    r"|(bf16_|fp16_)?(zero_pp_rank_\d+_)?mp_rank_\d+(_\d+)?_(model|optim)_states\.pt)",
+    re.DOTALL,
 )
 """What the Trainer and DeepSpeed write themselves while training. Nothing needs to open them to use the result."""
 
