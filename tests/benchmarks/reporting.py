@@ -5,9 +5,10 @@
 One training of a Llama of 6 layers and width 256 (6 million parameters, all trained in fp32 with plain data parallel;
 the tiny model of the tests is too small for its steps to mean anything) in two ranks, through the real launcher. Blocks
 of steps with reporting and without it alternate (with, without, without, with …) within the same processes, so that
-whatever else the machine does hits both alike. With: an event, a look for a stop request and the sum over the ranks at
-each step (`log_every` 1, the most there is), a note for the beats at every change of place, their thread, the peak
-memory. Without: none of these; what the Trainer itself logs is in both.
+whatever else the machine does hits both alike. With: an event, a look for a stop request and what the ranks tell each
+other at each step (`log_every` 1, the most there is), a note for the beats at every change of place, their thread, the
+peak memory. Without: none of these but the sum of the learned tokens over the ranks, which the loss is divided by; what
+the Trainer itself logs is in both.
 
 Printed are the medians over all pairs of blocks, with ÷ without, of the time and of the processor's time, which is less
 shaken by what else runs on the machine; and the processor's time within our own callbacks. The first is the promise.
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from transformers import LlamaConfig, LlamaForCausalLM, TrainerControl, TrainerState, TrainingArguments
 
 from tests.engine.launch import logs, plan_run, start
@@ -87,6 +89,15 @@ class Switched(TrainingReporter):
         if self._on:
             self.reporter.heart.start()
         self._begun = (time.perf_counter(), time.process_time())
+
+    def agree(self, own: torch.Tensor) -> torch.Tensor:
+        if self._on:
+            begun = time.thread_time()
+            learned = super().agree(own)
+            self.spent += (time.thread_time() - begun) * (self._begun is not None)
+            return learned
+        dist.all_reduce(own)
+        return own[0]
 
     def on_step_end(self, *args: Any, **kwargs: Any) -> None:
         self._timed(super().on_step_end, *args, **kwargs)

@@ -66,6 +66,8 @@ def test_the_loss_is_the_mean_over_learned_tokens_and_training_goes_on_as_before
     for row in range(len(held)):  # one by one, by the model's own loss
         count = int((held[row]["labels"][1:] != IGNORED).sum())
         with torch.no_grad():
-            total += float(model(**Collator(2)([held[row]])).loss) * count
+            batch = Collator(2)([held[row]])
+            assert batch.pop("counts").tolist() == [count, held.length(row)]
+            total += float(model(**batch).loss) * count
         learned += count
     assert loss == pytest.approx(total / learned, rel=1e-5)

@@ -2,10 +2,10 @@
 
 The loss of an optimizer step is the mean over all *learned tokens* of its global batch: the sum of their cross
 entropies divided by their number, counted over every accumulation pass of every rank. So every learned token weighs the
-same, and micro-batch, accumulation and ranks can be traded for each other without changing the result. How: the Trainer
-counts the learned tokens of the step on all ranks (`num_items_in_batch`); each pass divides its sum by that count; DDP
-and DeepSpeed then average gradients over the ranks, which the factor `world size` undoes; DeepSpeed's own division by
-the accumulation is off in the Trainer (`scale_wrt_gas=False`).
+same, and micro-batch, accumulation and ranks can be traded for each other without changing the result. How: before the
+first pass the ranks add up the learned tokens of the step, which the collator has counted; each pass divides its sum by
+that number (`num_items_in_batch`); DDP and DeepSpeed then average gradients over the ranks, which the factor `world
+size` undoes; DeepSpeed's own division by the accumulation is off in the Trainer (`scale_wrt_gas=False`).
 
 Scores over the whole vocabulary are computed only at positions whose next token is learned (for a vocabulary of 49,152
 and questions as long as answers that spares a good part of the step); the others would be multiplied by zero.
@@ -31,14 +31,24 @@ class Collator:
         self.pad = pad
 
     def __call__(self, samples: Sequence[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
-        """`input_ids`, `attention_mask` and `labels`, each (samples, longest), int64."""
+        """`input_ids`, `attention_mask` and `labels`, each (samples, longest), and `counts`, (2,); int64.
+
+        `counts`: the learned tokens of the batch, and all of them without padding.
+        """
         rows = [sample["input_ids"] for sample in samples]
+        labels = [sample["labels"] for sample in samples]
         pad = torch.nn.utils.rnn.pad_sequence
         return {
             "input_ids": pad(rows, batch_first=True, padding_value=self.pad),
             "attention_mask": pad([torch.ones_like(row) for row in rows], batch_first=True, padding_value=0),
-            "labels": pad([s["labels"] for s in samples], batch_first=True, padding_value=IGNORED),
+            "labels": pad(labels, batch_first=True, padding_value=IGNORED),
+            "counts": torch.stack((count_learned(labels), torch.tensor(sum(map(len, rows))))),
         }
+
+
+def count_learned(labels: Sequence[torch.Tensor]) -> torch.Tensor:
+    """How many tokens of these samples have a loss: the first of each is predicted by nothing."""
+    return torch.stack([(row[1:] != IGNORED).sum() for row in labels]).sum()
 
 
 def learned_loss(

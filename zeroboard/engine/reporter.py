@@ -119,12 +119,29 @@ class Reporter:
             self._write(EndEvent, reason=reason, step=step)
 
 
+class _Sums:
+    """Numbers that the ranks added up, brought to the host while the device goes on computing."""
+
+    def __init__(self, sums: torch.Tensor) -> None:
+        self._sums = sums.to("cpu", non_blocking=True)
+        self._arrived = None
+        if sums.device.type == "cuda":
+            self._arrived = torch.cuda.Event()
+            self._arrived.record()
+
+    def read(self) -> list[int]:
+        """The numbers; waits for nothing that was asked of the device later than they were."""
+        if self._arrived is not None:
+            self._arrived.synchronize()
+        return [int(number) for number in self._sums.tolist()]
+
+
 class TrainingReporter(TrainerCallback):
     """Turns the Trainer's steps into events, and a stop request into the end of the loop.
 
-    After each optimizer step the ranks add up three numbers: tokens since the last log, ranks that see a request to
-    stop and keep, ranks that see one to discard. So all of them learn of a stop at the same step, whoever saw it
-    first, and the throughput counts every rank.
+    Before each step the ranks add up four numbers in one message: its learned tokens, all its tokens, the ranks that
+    see a request to stop and keep, those that see one to discard. So the throughput counts every rank, and all ranks
+    learn of a stop at the same step, whoever saw it first; they finish that step and leave.
     """
 
     def __init__(
@@ -148,8 +165,8 @@ class TrainingReporter(TrainerCallback):
         self.samples_a_step = samples_a_step
         self.stop: StopRequest | None = None
         """Set, on every rank alike, once the ranks have agreed to leave."""
-        self.step_tokens = 0
-        """Tokens of this rank's samples in the present step, padding not counted; the trainer adds to it."""
+        self._agreed: _Sums | None = None
+        """What the ranks told each other before the present step."""
         self._tokens = 0
         self._since = (0, 0.0)
         self._step = 0
@@ -162,6 +179,20 @@ class TrainingReporter(TrainerCallback):
         self.reporter.heart.at("load", state.global_step)
         self.reporter.training(steps=state.max_steps, epochs=float(args.num_train_epochs), **self.facts)
 
+    def agree(self, own: torch.Tensor) -> torch.Tensor:
+        """Called by all ranks before a step with `own`, this rank's [learned tokens, tokens], int64.
+
+        Returns the learned tokens of all ranks, a scalar on the same device.
+        """
+        self.reporter.heart.at("wait")
+        request = read_stop(self.reporter.run)
+        wishes = (request is not None and not request.discard, request is not None and request.discard)
+        sums = torch.cat((own, torch.tensor(wishes, dtype=own.dtype, device=own.device)))
+        if dist.is_initialized():
+            dist.all_reduce(sums)
+        self._agreed = _Sums(sums)
+        return sums[0]
+
     def on_substep_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
@@ -173,21 +204,11 @@ class TrainingReporter(TrainerCallback):
         self.reporter.heart.at("optimizer")
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        self.reporter.heart.at("wait", state.global_step)
+        self.reporter.heart.at("load", state.global_step)
         self._step = state.global_step
         self._peak.look()
-        request = read_stop(self.reporter.run)
-        seen = (
-            self.step_tokens,
-            int(request is not None and not request.discard),
-            int(request is not None and request.discard),
-        )
-        totals = torch.tensor(seen, dtype=torch.int64, device=args.device)
-        if dist.is_initialized():
-            dist.all_reduce(totals)
-        tokens, keep, discard = (int(total) for total in totals)
-        self.reporter.heart.at("load")
-        self.step_tokens = 0
+        assert self._agreed is not None  # the trainer asks for it before each step
+        _, tokens, keep, discard = self._agreed.read()
         self._tokens += tokens
         if self.evaluates and self.evaluate_every is not None:
             control.should_evaluate = state.global_step % self.evaluate_every == 0

@@ -5,7 +5,9 @@ The loss of each pass is divided by the learned tokens of the whole step, over p
 
 from __future__ import annotations
 
+import itertools
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -33,11 +35,21 @@ class SupervisedTrainer(Trainer):
         self.training = training
         self.held_out = held_out
         """What is evaluated; None: nothing is."""
-        # has the Trainer count the learned tokens of every step, over passes and ranks
+        # `num_items_in_batch` is divided by here, and by nobody else
         self.model_accepts_loss_kwargs = True
-        # labels here are the tokens themselves; position 0 is predicted by nothing
-        self._loss_shifts_labels = True
         self._keeps_positions = can_keep_positions(self.model)
+
+    def get_batch_samples(
+        self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device
+    ) -> tuple[list[Any], torch.Tensor]:
+        """The batches of one optimizer step, and its learned tokens over all passes and ranks.
+
+        The Trainer's own would gather the learned tokens alone; here the ranks tell each other in the same message
+        what else they have to (see `TrainingReporter`), so that a step pays for one.
+        """
+        batches = list(itertools.islice(epoch_iterator, num_batches))
+        own = torch.stack([batch["counts"] for batch in batches]).sum(0) if batches else torch.zeros(2)
+        return batches, self.training.agree(own.to(device=device, dtype=torch.int64))
 
     def compute_loss(
         self,
@@ -49,7 +61,6 @@ class SupervisedTrainer(Trainer):
         """See the module; `num_items_in_batch` is the number of learned tokens of the whole step."""
         assert num_items_in_batch is not None and not return_outputs  # `evaluate` does not come here
         self.reporter.heart.at("forward")
-        self.training.step_tokens += int(inputs["attention_mask"].sum())
         loss = learned_loss(model, inputs, num_items_in_batch, keeps_positions=self._keeps_positions)
         self.reporter.heart.at("backward")
         return loss * self.accelerator.num_processes
