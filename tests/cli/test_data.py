@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -38,3 +42,51 @@ def test_a_missing_file_is_wrong_usage(tmp_path: Path, capsys: pytest.CaptureFix
     assert main(["data", str(tmp_path / "nothing.jsonl"), "--json"]) == 2
     said = capsys.readouterr()
     assert said.out == "" and "nothing.jsonl" in said.err
+
+
+def test_a_person_sees_rows_sentence_and_quotation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "set"
+    folder.mkdir()
+    write(
+        folder / "a.jsonl", [{"instruction": "Which?", "output": ""}, {"instruction": "\x1b[31mThis?", "output": "b"}]
+    )
+    write(folder / "b.jsonl", [{"instruction": "That?", "output": None}])
+    assert main(["data", str(folder), "--lang", "zh-CN"]) == 0
+    said = capsys.readouterr()
+    assert "a.jsonl  alpaca  1–2" in said.out and "b.jsonl  alpaca  3–3" in said.out
+    assert '    {"instruction": "Which?", "output": ""}' in said.out and "回答为空" in said.out
+    assert "\x1b" not in said.out and said.err == ""
+    assert main(["data", str(folder), "--json"]) == 0
+    files = json.loads(capsys.readouterr().out)["files"]
+    assert files == [
+        {"name": "a.jsonl", "format": "alpaca", "first": 1, "rows": 2},
+        {"name": "b.jsonl", "format": "alpaca", "first": 3, "rows": 1},
+    ]
+
+
+def test_what_takes_long_shows_its_progress_on_standard_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "some.jsonl", [{"instruction": str(n), "output": "a"} for n in range(9)])
+    monkeypatch.setattr("zeroboard.cli.data.PATIENCE", -1.0)
+    assert main(["data", str(path), "--json"]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["rows"]["total"] == 9 and f"reading {path}" in said.err
+
+
+def test_an_interrupted_judging_ends_with_130(tmp_path: Path) -> None:
+    path = tmp_path / "long.jsonl"
+    line = json.dumps({"instruction": "Which?", "output": "This one. " * 20}) + "\n"
+    path.write_text(line * 300_000)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "zeroboard", "data", str(path), "--json"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    opened = Path(f"/proc/{process.pid}/fd")
+    deadline = time.monotonic() + 60
+    while not any(link.exists() and link.resolve() == path for link in opened.iterdir()):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, "") and "Traceback" not in err

@@ -72,7 +72,7 @@ def find_form(head: bytes, *, named_table: bool) -> Form | Table | Fault:
         if isinstance(found, dict) or (len(head) >= HEAD and found is None):
             return "objects"
         return Fault(code="not-json", says="data.not-json.file")
-    if start == b'"' and values and all(isinstance(value, str) for value in values):
+    if values and all(isinstance(value, (str, int, float)) for value in values):
         return Fault(code="unknown-format", says="data.unknown-format.no-object")
     text = head.decode("utf-8", "surrogateescape")
     return find_table(text.lstrip("\r\n"), named=named_table) or "prose"

@@ -27,8 +27,9 @@ def judge(path: Path, *, on_progress: OnProgress | None = None) -> DataReport:
             before = tally.total
             _tell_file(file, tally)
             _judge_file(file, tally, duplicates, _part(on_progress, number, len(data.files)))
-            name = str(file.source.path.relative_to(data.folder)) if data.folder else file.name
-            files.append(DataFile(name=name, format=file.kind, first=before + 1, rows=tally.total - before))
+            if data.folder is not None and file.fault is None:
+                name = str(file.source.path.relative_to(data.folder))
+                files.append(DataFile(name=name, format=file.kind, first=before + 1, rows=tally.total - before))
         count, rows = duplicates.finish() if tally.usable else (0, ())
     if count:
         tally.rows("duplicate-row", "warning", count, rows)
@@ -46,7 +47,7 @@ def judge(path: Path, *, on_progress: OnProgress | None = None) -> DataReport:
         refused=tally.total - tally.usable,
         changed=tally.changed,
         problems=tally.problems(),
-        files=tuple(files) if data.folder else (),
+        files=tuple(files),
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from zeroboard.contract.reports import TRAINABLE_FORMATS, DataFormat
 from zeroboard.data import columns
-from zeroboard.data.folders import data_files, left_out
+from zeroboard.data.folders import MOST, list_files
 from zeroboard.data.reading import Source, open_source, records
 from zeroboard.data.records import OVERSIZED, Fault, OnProgress, Record
 from zeroboard.data.rows import Judged, judge_row, recognise
@@ -39,10 +39,6 @@ class DataSource:
     """Columns that go by another name here: theirs → ours."""
     fault: Fault | None = None
     """Nothing in it can be trained on, nor compared: no row of it is judged."""
-
-    @property
-    def name(self) -> str:
-        return self.source.path.name
 
     def rows(self, start: int = 0, on_progress: OnProgress | None = None) -> Generator[Judged | FileFault, None, None]:
         """The records as they are judged, numbered from `start` + 1; a `FileFault` is the last."""
@@ -73,14 +69,22 @@ def open_data(path: Path) -> DataSet:
     """Look at the file, or at the files of the folder. Raises `NotFound` where nothing is."""
     if not path.is_dir():
         return DataSet(files=(_look(path),))
-    taken = data_files(path)
-    if not taken:
-        nothing = DataSource(source=Source(path=path), fault=Fault(code="empty-file", says="data.empty-file.folder"))
-        return DataSet(files=(nothing,), folder=path, left=left_out(path, taken))
-    looked = [_look(file) for file in taken]
-    good = tuple(file for file in looked if file.kind in TRAINABLE_FORMATS and file.fault is None)
+    found = list_files(path)
+    if found is None:
+        fault = Fault(code="path-refused", says="data.path-refused.folder", params={"path": str(path), "most": MOST})
+        return DataSet(files=(_refused(path, fault),), folder=path)
+    others = tuple(str(file.relative_to(path)) for file in found.others)
+    if not found.data:
+        fault = Fault(code="empty-file", says="data.empty-file.folder")
+        return DataSet(files=(_refused(path, fault),), folder=path, left=others)
+    looked = [_look(file) for file in found.data]
+    good = tuple(file for file in looked if file.kind in TRAINABLE_FORMATS)
     skipped = tuple(str(f.source.path.relative_to(path)) for f in looked if good and f not in good)
-    return DataSet(files=good or tuple(looked[:1]), folder=path, left=(*skipped, *left_out(path, taken)))
+    return DataSet(files=good or tuple(looked[:1]), folder=path, left=(*skipped, *others))
+
+
+def _refused(path: Path, fault: Fault) -> DataSource:
+    return DataSource(source=Source(path=path, fault=fault), fault=fault)
 
 
 def _look(path: Path) -> DataSource:

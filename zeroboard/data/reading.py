@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from zeroboard.data.encodings import UTF8, Encoding, find_encoding
+from zeroboard.data.folders import is_closed
 from zeroboard.data.forms import HEAD, Form, find_form, is_binary, other_kind
 from zeroboard.data.lines import read_lines
 from zeroboard.data.parquet import read_parquet
@@ -26,9 +27,6 @@ from zeroboard.data.streams import open_stream, packing
 from zeroboard.data.tables import Table, read_table
 from zeroboard.data.values import read_values
 from zeroboard.errors import NotFound
-
-CLOSED = ("/proc", "/sys", "/dev", "/run/credentials")
-"""Folders of the system in which no data lies, and where reading may never end."""
 
 _TABLE_ENDINGS = (".csv", ".tsv", ".tab")
 PACKED = "gzip / zstd"
@@ -67,8 +65,7 @@ def open_source(path: Path) -> Source:
         facts = path.stat()
     except (OSError, ValueError) as error:
         raise NotFound("error.data-not-found", path=str(path)) from error
-    resolved = path.resolve()
-    if not stat.S_ISREG(facts.st_mode) or any(resolved.is_relative_to(folder) for folder in CLOSED):
+    if not stat.S_ISREG(facts.st_mode) or is_closed(path):
         return Source(path=path, fault=Fault(code="path-refused", params={"path": str(path)}))
     with path.open("rb") as file:
         if file.read(len(_PARQUET)) == _PARQUET:
