@@ -21,11 +21,14 @@ from zeroboard.contract.plan import Plan, Resolved
 from zeroboard.contract.spec import RunSpec
 from zeroboard.engine.heart import Heart
 from zeroboard.engine.loss import Collator
+from zeroboard.engine.marking import end_tokens
 from zeroboard.engine.model import count_parameters, load_model, save_result
-from zeroboard.engine.rendering import end_tokens, ensure_template
+from zeroboard.engine.rendering import ensure_template
 from zeroboard.engine.reporter import Reporter, TrainingReporter
 from zeroboard.engine.sharding import ProofTaker, planned_config, start_deepspeed
-from zeroboard.engine.tokens import TokenData, load_tokenizer
+from zeroboard.engine.store import TokenData
+from zeroboard.engine.swapping import forget_swapped
+from zeroboard.engine.tokens import load_tokenizer
 from zeroboard.engine.trainer import SupervisedTrainer
 from zeroboard.errors import BrokenFile, NotFound
 from zeroboard.files import read_json
@@ -48,6 +51,7 @@ def main(run: RunPaths, heart: Heart) -> int:
     finally:
         if dist.is_initialized():
             dist.destroy_process_group()
+        forget_swapped(run)
     return 0
 
 
@@ -130,8 +134,9 @@ def train(run: RunPaths, reporter: Reporter) -> None:
 
 
 def _gpu_name(resolved: Resolved, local_rank: int) -> str:
-    """The UUID that the plan gave this rank, or CUDA's own number."""
-    return resolved.gpus[local_rank] if local_rank < len(resolved.gpus) else f"cuda:{local_rank}"
+    """The UUID that the plan gave this rank, or CUDA's own number: on another machine the cards have other UUIDs."""
+    known = resolved.nodes == 1 and local_rank < len(resolved.gpus)
+    return resolved.gpus[local_rank] if known else f"cuda:{local_rank}"
 
 
 def training_arguments(
@@ -149,7 +154,11 @@ def training_arguments(
         max_steps=wanted.max_steps or -1,
         learning_rate=wanted.learning_rate,
         lr_scheduler_type=SCHEDULES[resolved.schedule],
-        warmup_steps=wanted.warmup_ratio,  # below 1 it is a share of the steps
+        # below 1 it is a share of the steps
+        warmup_steps=wanted.warmup_ratio if wanted.warmup_steps is None else wanted.warmup_steps,
+        adam_beta1=wanted.adam_beta1,
+        adam_beta2=wanted.adam_beta2,
+        adam_epsilon=wanted.adam_epsilon,
         weight_decay=wanted.weight_decay,
         max_grad_norm=wanted.max_grad_norm,
         bf16=resolved.dtype == "bf16",
@@ -169,6 +178,7 @@ def training_arguments(
         ddp_find_unused_parameters=False,
         deepspeed=config,
         dataloader_pin_memory=not on_cpu,
+        dataloader_num_workers=wanted.workers,
         remove_unused_columns=False,
         disable_tqdm=True,
         report_to="none",

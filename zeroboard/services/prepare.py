@@ -8,15 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from zeroboard.catalogue import DATASETS, DEMO_SPEC, MODELS
+from zeroboard.contract.folders import FolderFacts
 from zeroboard.contract.host import HostFacts
 from zeroboard.contract.plan import ModelFacts, Plan, Promise, TokenFacts, read_tokens
 from zeroboard.contract.problems import Problem, errors
 from zeroboard.contract.reports import DataReport
 from zeroboard.contract.spec import RunSpec, Stage
+from zeroboard.contract.toolchain import Toolchain
 from zeroboard.data.folders import data_files
 from zeroboard.data.judge import judge
 from zeroboard.data.records import OnProgress
 from zeroboard.errors import NotFound, Refused
+from zeroboard.monitor.folders import folder_facts
 from zeroboard.paths import Paths, reachable
 from zeroboard.planning import specs
 from zeroboard.planning.holding import every_stage
@@ -25,6 +28,9 @@ from zeroboard.planning.planner import make_plan
 from zeroboard.planning.tokens import tokens_key
 from zeroboard.runs import registry
 from zeroboard.services import host as hosts
+from zeroboard.services import toolchain as tools
+from zeroboard.services.folders import output_folder
+from zeroboard.services.preflight import needs_toolchain, port_problems
 
 DEMO = "demo"
 """The word that stands for the bundled spec."""
@@ -125,7 +131,7 @@ def stages(spec: RunSpec, model: ModelFacts, host: HostFacts) -> Mapping[Stage, 
 
 def prepare(paths: Paths, spec: RunSpec) -> Plan:
     """Write the folder of a run, state `planned`. Raises `Refused` with the plan's problems where one is an error."""
-    facts = _facts(paths, spec, None)
+    facts = _facts(paths, spec, None, thorough=True)
     first = _plan(facts, spec, paths)
     if not first.ok:
         raise Refused(first.problems)
@@ -141,9 +147,12 @@ class _Facts:
     data: DataReport | None
     tokens: TokenFacts | None
     problems: tuple[Problem, ...]
+    toolchain: Toolchain | None
+    output: FolderFacts
 
 
-def _facts(paths: Paths, spec: RunSpec, host: HostFacts | None) -> _Facts:
+def _facts(paths: Paths, spec: RunSpec, host: HostFacts | None, *, thorough: bool = False) -> _Facts:
+    """`thorough`: torch is asked where it was not yet, and a file is tried in the output's folder."""
     model, problems = read_model(spec.model.path, paths)
     try:
         data = judge_data(spec.data.path)
@@ -152,12 +161,16 @@ def _facts(paths: Paths, spec: RunSpec, host: HostFacts | None) -> _Facts:
         says = "problem.data-missing.unreadable" if error.says == "error.data-unreadable" else None
         params = {**error.params, "path": spec.data.path}
         problems = (*problems, Problem(code="data-missing", field="data.path", says=says, params=params))
+    host = host or hosts.facts(paths)
+    ask = thorough and needs_toolchain(spec, host)
     return _Facts(
-        host=host or hosts.facts(paths),
+        host=host,
         model=model,
         data=data,
         tokens=_tokens(paths, spec, model, data),
-        problems=problems,
+        problems=(*problems, *port_problems(spec, host)),
+        toolchain=tools.ask(paths, host) if ask else tools.known(paths, host),
+        output=output_folder(paths, tried=thorough),
     )
 
 
@@ -170,6 +183,9 @@ def _plan(facts: _Facts, spec: RunSpec, paths: Paths, run_id: str | None = None)
         data=facts.data,
         tokens=facts.tokens,
         problems=facts.problems,
+        toolchain=facts.toolchain,
+        output=facts.output,
+        swap=folder_facts(spec.zero.nvme_path) if spec.zero.nvme_path else None,
         run_id=run_id,
     )
 

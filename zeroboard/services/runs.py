@@ -5,19 +5,22 @@ from __future__ import annotations
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 from zeroboard.contract.requests import StopRequest, read_stop
 from zeroboard.contract.state import ENDED, RunState
-from zeroboard.errors import BrokenFile, Busy, EngineFailed, NotFound
+from zeroboard.errors import BrokenFile, Busy, EngineFailed, NotFound, Refused
 from zeroboard.files import to_json, write_atomic
 from zeroboard.paths import Paths, RunPaths
+from zeroboard.planning.specs import read_spec
 from zeroboard.runs import launcher, registry
 from zeroboard.runs.launcher import Popen
-from zeroboard.runs.locks import holder, holders
+from zeroboard.runs.locks import holder, holders, run_lock
 from zeroboard.runs.snapshot import SnapshotReader
+from zeroboard.services import preflight
 
-STARTED = 30.0
-"""Seconds in which a supervisor has to take over."""
+STARTED = 120.0
+"""Seconds in which a supervisor has to take over; a busy machine needs some to start a Python at all."""
 LETTING_GO = 5.0
 """Seconds in which the supervisor of a run that has ended has to let go of its devices: it says the end first."""
 
@@ -26,18 +29,24 @@ def start(paths: Paths, run_id: str, *, popen: Popen = subprocess.Popen) -> RunS
     """Start a planned run; returns as soon as its supervisor has taken over.
 
     Raises `NotFound`; `BrokenFile` where its files are damaged; `Busy` where it was started already or a device is
-    held by another run; `EngineFailed` where the supervisor could not begin.
+    held by another run; `Refused` where the machine has changed since the plan was made and the run would end badly;
+    `EngineFailed` where the supervisor could not begin: then none will later on either.
     """
     run = paths.run(run_id)
     state = registry.read_state(run)
     if state.state != "planned":
         raise Busy("error.run-started", run=run_id, state=state.state)
-    registry.read_plan(run)  # a supervisor could only write into its log that it is broken
+    plan = registry.read_plan(run)  # a supervisor could only write into its log that it is broken
     _refuse_busy(paths, state)
+    problems = preflight.before_start(paths, plan, read_spec(run.spec)[0])
+    if problems:
+        raise Refused(problems)
     process = launcher.start(run, popen=popen)
     until = time.monotonic() + STARTED
-    while time.monotonic() < until:
+    while True:
         ended = process.poll() is not None
+        if not ended and time.monotonic() > until:
+            ended = _called_off(run, process)
         state = registry.read_state(run)
         if state.state != "planned":
             return state
@@ -46,6 +55,22 @@ def start(paths: Paths, run_id: str, *, popen: Popen = subprocess.Popen) -> RunS
         time.sleep(0.05)
     _refuse_busy(paths, state)
     raise EngineFailed("error.supervisor-failed", verb="supervise", code=process.poll(), tail=_tail(run))
+
+
+def _called_off(run: RunPaths, process: subprocess.Popen[Any]) -> bool:
+    """End a supervisor that has not taken over, so that it does not start later; False where it does at this moment.
+
+    Whoever holds the run's lock decides: with it in our hands, no supervisor begins.
+    """
+    lock = run_lock(run.lock)
+    if not lock.take(run.id):
+        return False
+    try:
+        process.kill()
+        process.wait()
+    finally:
+        lock.release()
+    return True
 
 
 def drop(paths: Paths, run_id: str) -> bool:
