@@ -154,6 +154,14 @@ def to_json(value: Any, *, indent: int | None = 2) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent) + ("\n" if indent else "")
 
 
+def foreign_json(value: Any) -> str:
+    """JSON of somebody else's file that goes on with a change: what strict JSON has not (NaN, half a surrogate) stays.
+
+    Configs of some models hold `Infinity`; transformers reads and writes it so.
+    """
+    return json.dumps(value, indent=2) + "\n"
+
+
 def sha256_text(content: str) -> str:
     return hashlib.sha256(content.encode("utf-8")).hexdigest()
 

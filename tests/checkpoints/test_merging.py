@@ -154,6 +154,23 @@ def test_shapes_in_an_unknown_layout(tmp_path: Path) -> None:
     assert refused(folder) == ["merge.shape"]
 
 
+@pytest.mark.parametrize(("dtype", "says"), [("F4", "merge.dtype"), ("I8", "merge.quantised")])
+def test_types_that_no_sum_can_be_made_in(tmp_path: Path, dtype: str, says: str) -> None:
+    folder = folders.adapter(tmp_path / "a", tmp_path / "base")
+    array = np.zeros((16, 64), np.uint8)  # as many bytes as the matrix has in F32
+    name = "model.layers.0.self_attn.q_proj.weight"
+    arrays = {k: v for k, v in folders.model_arrays().items() if k != name}
+    path = tmp_path / "base" / "model.safetensors"
+    folders.write_safetensors(path, arrays)
+    raw = path.read_bytes()
+    size = int.from_bytes(raw[:8], "little")
+    header, data = json.loads(raw[8 : 8 + size]), raw[8 + size :]
+    width = 16 if dtype == "I8" else 64
+    header[name] = {"dtype": dtype, "shape": [16, 16], "data_offsets": [len(data), len(data) + 16 * width]}
+    folders.write_raw(path, header, data + array.tobytes()[: 16 * width])
+    assert refused(folder) == [says]
+
+
 def test_tokens_need_their_rows(tmp_path: Path) -> None:
     folders.model(tmp_path / "base")
     name = "base_model.model.model.embed_tokens.token_adapter.trainable_tokens_delta"

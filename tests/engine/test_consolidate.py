@@ -176,6 +176,19 @@ def no_zip(states: Path) -> None:
     (states / OPTIM.format(1)).write_bytes(pickle.dumps({"optimizer_state_dict": {}}))
 
 
+def foreign(field: str, value: object) -> Callable[[Path], None]:
+    """Another value in the states of the optimizer, or in those of the model."""
+
+    def damage(states: Path) -> None:
+        inside = field in ("partition_count", "param_alignment_paddings", "fp32_flat_groups", "zero_stage")
+        file = states / (OPTIM.format(1) if inside else "zero_pp_rank_1_mp_rank_00_model_states.pt")
+        found = torch.load(file, weights_only=False)
+        (found["optimizer_state_dict"] if inside else found)[field] = value
+        torch.save(found, file)
+
+    return damage
+
+
 def other_stage(states: Path) -> None:
     other = states.parent.parent / "2-2-half" / "global_step1"
     for rank in range(2):
@@ -191,6 +204,18 @@ def other_stage(states: Path) -> None:
         (dangling, "check.partition.latest-dangling", "global_step9"),
         (mixed, "problem.checkpoint-mixed.count", OPTIM.format(1)),
         (no_zip, "problem.checkpoint-damaged.unreadable", OPTIM.format(1)),
+        *(
+            (foreign(field, value), "problem.checkpoint-damaged.layout", field)
+            for field, value in (
+                ("partition_count", "two"),
+                ("param_alignment_paddings", 3),
+                ("fp32_flat_groups", [torch.zeros(2, 2)]),
+                ("zero_stage", None),
+                ("buffer_names", 0.5),
+                ("param_shapes", [3]),
+                ("shared_params", []),
+            )
+        ),
         (other_stage, "problem.checkpoint-mixed.stage", "zero_pp_rank_0_mp_rank_00_model_states.pt"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from zeroboard.engine import merge
 from zeroboard.engine.channel import Channel
 from zeroboard.errors import Refused
 from zeroboard.messages import LANGUAGES, has, say
+from zeroboard.modelfiles import TOKEN_FILES
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # peft warns of most of these combinations
 
@@ -317,3 +319,30 @@ def test_numbers_that_are_none_or_do_not_fit_are_refused(tmp_path: Path, tiny_mo
     save_file(tensors, weights)
     assert refusals(folder, tiny_model_folder, tmp_path / "m") == {"merge.not-finite"}
     assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.parametrize(
+    ("file", "changes"),
+    [
+        ("config.json", {"time_step_limit": [0.0, float("inf")], "note": "\ud800"}),
+        ("tokenizer_config.json", {"tokenizer_class": ["x"]}),
+        ("tokenizer_config.json", {"unk_token": "<not in it>", "bos_token": "<nor this>"}),
+        ("tokenizer.json", {"model": {"type": "unheard-of"}}),
+        ("generation_config.json", {"eos_token_id": [2, "x"], "temperature": float("nan")}),
+    ],
+)
+def test_odd_files_of_others_go_on_as_they_are(
+    file: str, changes: dict[str, Any], tmp_path: Path, tiny_model_folder: Path
+) -> None:
+    base, adapter = tmp_path / "base", make_adapter(tmp_path / "a", tiny_model_folder)
+    shutil.copytree(tiny_model_folder, base)
+    for name in TOKEN_FILES:  # so that the tokenizer is the base's
+        (adapter / name).unlink(missing_ok=True)
+    odd = json.loads((base / file).read_text()) | changes
+    (base / file).write_text(json.dumps(odd))
+    merged(adapter, base, tmp_path / "m")
+    kept = json.loads((tmp_path / "m" / file).read_text())
+    assert {key: repr(kept[key]) for key in changes if key != "eos_token_id"} == {
+        key: repr(value) for key, value in changes.items() if key != "eos_token_id"
+    }
+    assert verify_files(tmp_path / "m").kind == "full-model"

@@ -26,7 +26,7 @@ from zeroboard.checkpoints.writer import Entry
 from zeroboard.contract.plan import Dtype
 from zeroboard.contract.problems import Problem
 from zeroboard.errors import Refused
-from zeroboard.headers import Header, Tensor
+from zeroboard.headers import ELEMENT_BYTES, Header, Tensor
 
 DTYPES: dict[Dtype, str] = {"bf16": "BF16", "fp16": "F16", "fp32": "F32"}
 FLOATS = frozenset(("F64", "F32", "F16", "BF16"))
@@ -242,6 +242,12 @@ def _outputs(
         change = changes.get(name, Change())
         start = change.saved or place
         kept = place.tensor.dtype
+        if kept not in ELEMENT_BYTES:
+            problems.append(refusal("merge.dtype", name=name, dtype=kept))
+            continue
+        if change != Change() and kept not in FLOATS:
+            problems.append(refusal("merge.quantised", base=found.base.name, method=kept))
+            continue
         entry = Entry(name=name, dtype=dtype if dtype and kept in FLOATS else kept, shape=start.tensor.shape)
         outputs[name] = Output(entry=entry, start=start, change=change)
         if not _fits(outputs[name], place.tensor, resized=name in (embedding, OUTPUT)):

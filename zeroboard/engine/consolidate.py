@@ -29,7 +29,7 @@ from zeroboard.contract.requests import Answer, ConsolidateRequest, Dtype
 from zeroboard.engine.channel import Channel, leave_when_asked
 from zeroboard.engine.consolidate_states import Tensors, read_states
 from zeroboard.errors import NotFound, Refused
-from zeroboard.files import to_json, write_atomic
+from zeroboard.files import foreign_json, write_atomic
 from zeroboard.modelfiles import TOKEN_FILES
 
 CHUNK = 1 << 18
@@ -205,7 +205,7 @@ def _copy_companions(folder: Path, homes: list[Folder], dtype: Dtype, named: Nam
             continue
         config = home.json(name).value if name == CONFIG else None
         if config is not None:
-            write_atomic(folder / name, to_json(_with_dtype(config, dtype)))
+            write_atomic(folder / name, foreign_json(_with_dtype(config, dtype)))
         else:
             shutil.copyfile(home.path / name, folder / name)
     if any(wanted in home.files for home in homes):

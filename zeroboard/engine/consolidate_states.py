@@ -7,8 +7,9 @@ is refused by name; nothing in a state is believed.
 
 from __future__ import annotations
 
+import math
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -109,8 +110,8 @@ _STAND_INS: list[Any] = [_stand_in(name) for name in ALLOWED_CLASSES]
 
 def _model_state(path: Path) -> tuple[ModelState, Mapping[str, torch.Tensor], Mapping[str, torch.Tensor]]:
     found = load_state(path)
-    module = {k: v for k, v in _dict(found, "module").items() if isinstance(v, torch.Tensor)}
-    fragments = _optional(found, "frozen_param_fragments")
+    module = {str(k): v for k, v in _dict(found, "module").items() if isinstance(v, torch.Tensor)}
+    fragments = {str(k): v for k, v in _optional(found, "frozen_param_fragments").items()}
     groups = found.get("param_shapes")
     if not isinstance(groups, list) or not all(isinstance(g, dict) for g in groups):
         raise Foreign("param_shapes")
@@ -124,7 +125,7 @@ def _model_state(path: Path) -> tuple[ModelState, Mapping[str, torch.Tensor], Ma
         frozen=_shapes(_optional(found, "frozen_param_shapes"), "frozen_param_shapes"),
         fragments={str(name): tensor.numel() for name, tensor in fragments.items()},
         whole={str(name): tuple(tensor.shape) for name, tensor in module.items() if tensor.numel()},
-        buffers=frozenset(str(name) for name in found.get("buffer_names") or ()),
+        buffers=frozenset(str(name) for name in _listed(found, "buffer_names")),
         shared={str(name): str(holder) for name, holder in shared.items()},
         world=_whole_number(found.get("dp_world_size")),
         step=_whole_number(found.get("global_steps")),
@@ -146,7 +147,7 @@ def _optim_state(path: Path) -> tuple[OptimState, tuple[torch.Tensor, ...]]:
             raise Foreign(f"{key}: {type(group).__name__}")
     count = inner.get("partition_count")
     counts = count if isinstance(count, list) else [count]
-    paddings = inner.get("param_alignment_paddings")
+    paddings = None if inner.get("param_alignment_paddings") is None else _listed(inner, "param_alignment_paddings")
     state = OptimState(
         file=path.name,
         stage=stage,
@@ -166,7 +167,7 @@ def _adam_step(inner: Mapping[str, Any]) -> int | None:
         states = states.get("state") if isinstance(states, dict) else None
         first = next(iter(states.values()), None) if isinstance(states, dict) else None
         step = first.get("step") if isinstance(first, dict) else None
-        if isinstance(step, torch.Tensor) and step.numel() == 1:
+        if isinstance(step, torch.Tensor) and step.numel() == 1 and math.isfinite(step.item()):
             return int(step.item())
         if isinstance(step, int):
             return step
@@ -188,6 +189,13 @@ def _dict(found: Mapping[str, Any], key: str) -> dict[Any, Any]:
 
 def _optional(found: Mapping[str, Any], key: str) -> dict[Any, Any]:
     return {} if found.get(key) is None else _dict(found, key)
+
+
+def _listed(found: Mapping[str, Any], key: str) -> Iterable[Any]:
+    value = () if found.get(key) is None else found[key]
+    if not isinstance(value, list | tuple | set):
+        raise Foreign(key)
+    return value
 
 
 def _shapes(shapes: Mapping[Any, Any], field: str) -> dict[str, Shape]:
@@ -218,5 +226,5 @@ def _short(error: Exception) -> str:
     return printable(f"{type(error).__name__}: {error}")[:TRUSTED_WHY]
 
 
-def _damaged(what: str, path: Path, *, code: str = "checkpoint-damaged", **params: str) -> Problem:
+def _damaged(what: str, path: Path, /, *, code: str = "checkpoint-damaged", **params: str) -> Problem:
     return Problem(code=code, says=f"problem.{code}.{what}", params={"file": printable(path.name), **params})

@@ -27,7 +27,7 @@ from zeroboard.contract.requests import Answer, MergeRequest
 from zeroboard.engine.blocks import pieces
 from zeroboard.engine.channel import Channel, leave_when_asked
 from zeroboard.errors import BrokenFile, NotFound, Refused
-from zeroboard.files import to_json, write_atomic
+from zeroboard.files import foreign_json, write_atomic
 from zeroboard.modelfiles import TEMPLATE, TOKEN_FILES, TOKENIZER_CONFIG, default_template
 
 GENERATION = "generation_config.json"
@@ -68,7 +68,7 @@ def merge(request: MergeRequest, on_progress: OnProgress = lambda done: None) ->
     try:
         with whole_folder(target) as folder:
             _write_weights(folder, plan, shards, on_progress)
-            write_atomic(folder / CONFIG, to_json(plan.config))
+            write_atomic(folder / CONFIG, foreign_json(plan.config))
             copy_tokenizer(list_folder(plan.adapter), list_folder(plan.base), folder)
             _write_generation(plan, folder, request.trust_remote_code)
     except OSError as error:
@@ -141,14 +141,15 @@ def _write_generation(plan: MergePlan, folder: Path, trust_remote_code: bool) ->
         return
     if ends:
         settings["eos_token_id"] = ends[0] if len(ends) == 1 else ends
-    write_atomic(folder / GENERATION, to_json(settings))
+    write_atomic(folder / GENERATION, foreign_json(settings))
 
 
 def _end_tokens(folder: Path, trust_remote_code: bool) -> tuple[int, ...]:
     if not has_tokenizer(list_folder(folder)):
         return ()
     # here: these take seconds to import, and the weights do not need them
-    from zeroboard.engine.rendering import end_tokens, ensure_template
+    from zeroboard.engine.marking import end_tokens
+    from zeroboard.engine.rendering import ensure_template
     from zeroboard.engine.tokens import load_tokenizer
 
     try:
