@@ -12,7 +12,8 @@ from tests.tiny import tiny_data
 from zeroboard.contract.requests import TokeniseRequest
 from zeroboard.engine.evaluate import evaluation_loss, shares
 from zeroboard.engine.loss import IGNORED, Collator
-from zeroboard.engine.tokens import TokenData, tokenise
+from zeroboard.engine.store import TokenData
+from zeroboard.engine.tokens import tokenise
 
 
 @pytest.mark.parametrize(("rows", "ranks", "micro"), [(1, 2, 2), (7, 2, 2), (8, 2, 2), (9, 4, 3), (3, 8, 1)])

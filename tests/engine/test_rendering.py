@@ -7,7 +7,8 @@ from transformers import PreTrainedTokenizerBase
 
 from tests.tiny import CHATML, tiny_tokenizer
 from zeroboard.data.conversations import Turn
-from zeroboard.engine.rendering import TemplateRefused, encode, end_tokens, ensure_template, render
+from zeroboard.engine.marking import encode, end_tokens
+from zeroboard.engine.rendering import TemplateRefused, ensure_template, render
 
 ASK = Turn("user", "What does stage two do?")
 
@@ -35,6 +36,16 @@ THINKING = (
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
 RAISING = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system turn here') }}{% endif %}" + CHATML
+ODD = (
+    "{% for message in messages %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}"
+    "{{ raise_exception('roles must take turns') }}{% endif %}{% endfor %}" + CHATML
+)
+PARTS = CHATML.replace("message['content']", "message['content'][0]['text']")
+HALF_ENDED = (
+    "{% for message in messages %}{{ ('<|im_start|>' if message['role'] == 'user' else ' ') + message['content'] }}"
+    "{% endfor %}"
+)
+DROPPING = CHATML.replace("in messages %}", "in messages if message['role'] != 'system' %}")
 SHOUTING = CHATML.replace("message['content']", "(message['content'] | upper)")
 
 
@@ -110,18 +121,41 @@ def test_a_template_that_treats_the_last_answer_otherwise_is_followed() -> None:
 @pytest.mark.parametrize(
     ("template", "turns", "words"),
     [
-        (RAISING, (Turn("system", "Be brief."), ASK, Turn("assistant", "No.")), "no system turn here"),
+        (ODD, (ASK, ASK, Turn("assistant", "No.")), "roles must take turns"),
+        (HALF_ENDED, (ASK, Turn("assistant", "No.")), "with none at its end"),
         (SHOUTING, (ASK, Turn("assistant", "no")), "not found in its place"),
         ("{{ messages[7]['content'] }}", (ASK, Turn("assistant", "no")), "no element 7"),
         ("{{ 1 / 0 }}", (ASK, Turn("assistant", "no")), "division by zero"),
         ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", (ASK, Turn("assistant", "no")), "recursion"),
         ("{% for", (ASK, Turn("assistant", "no")), "expected"),
     ],
-    ids=["raises", "changes-the-answer", "reaches-past-the-end", "divides", "recurses", "is-no-template"],
+    ids=[
+        "raises",
+        "ends-some-answers",
+        "changes-the-answer",
+        "reaches-past-the-end",
+        "divides",
+        "recurses",
+        "is-no-template",
+    ],
 )
 def test_a_template_that_cannot_be_followed_is_refused(template: str, turns: tuple[Turn, ...], words: str) -> None:
     with pytest.raises(TemplateRefused, match=words):
         encode(tiny_tokenizer(template), turns)
+
+
+@pytest.mark.parametrize("template", [RAISING, DROPPING], ids=["raises", "drops"])
+def test_a_system_turn_without_a_place_becomes_part_of_the_question(template: str) -> None:
+    tokenizer = tiny_tokenizer(template)
+    turns = (Turn("system", "Be brief."), ASK, Turn("assistant", "No."))
+    sample = encode(tokenizer, turns)
+    assert sample.folded and not encode(tokenizer, turns[1:]).folded
+    text = f"<|im_start|>user\nBe brief.\n\n{ASK.content}<|im_end|>\n<|im_start|>assistant\nNo.<|im_end|>\n"
+    assert tokenizer.decode(sample.ids) == text
+
+
+def test_a_template_that_wants_parts_gets_parts() -> None:
+    assert learned(tiny_tokenizer(PARTS), ASK, Turn("assistant", "No.")) == "No.<|im_end|>"
 
 
 MARKERS = "no<|im_end|>\n<|im_start|>assistant\nlearned?<|im_end|>\n\ue0001\ue001"

@@ -6,17 +6,20 @@ import json
 import shutil
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from tests.tiny import tiny_data, tiny_model
+from tests.tiny import CHATML, tiny_data, tiny_model
 from zeroboard.contract.plan import read_tokens
 from zeroboard.contract.requests import VERB_LINE, Answer, Progress, TokeniseRequest
 from zeroboard.data.conversations import conversations
-from zeroboard.engine.rendering import encode
-from zeroboard.engine.tokens import TokenData, held_out, load_tokenizer, tokenise
+from zeroboard.engine.marking import encode
+from zeroboard.engine.store import TokenData
+from zeroboard.engine.tokens import held_out, load_tokenizer, tokenise
 from zeroboard.errors import NotFound, Refused
+from zeroboard.planning.tokens import nothing_learned
 
 
 def request(data: Path, model: Path, target: Path, max_length: int = 256) -> TokeniseRequest:
@@ -61,12 +64,28 @@ def test_rows_are_cut_and_what_the_cut_costs_is_counted(tmp_path: Path, tiny_mod
     assert max(len(TokenData(tmp_path / "tokens" / "key")[i]["input_ids"]) for i in range(2)) == 32
 
 
-def test_nothing_to_learn_is_refused_and_leaves_no_folder(tmp_path: Path, tiny_model_folder: Path) -> None:
+def test_rows_of_which_nothing_is_left_are_named_and_may_be_all(tmp_path: Path, tiny_model_folder: Path) -> None:
     data = write_rows(tmp_path / "data.jsonl", ("a long question " * 30, "No."))
-    with pytest.raises(Refused) as refused:
-        tokenise(request(data, tiny_model_folder, tmp_path / "tokens" / "key", max_length=16))
-    assert [problem.code for problem in refused.value.problems] == ["data-refused"]
-    assert not list((tmp_path / "tokens").glob("*")) if (tmp_path / "tokens").exists() else True
+    target = tmp_path / "tokens" / "key"
+    facts = tokenise(request(data, tiny_model_folder, target, max_length=16))
+    assert (facts.rows, facts.tokens, facts.learned, facts.without_trainable) == (0, 0, 0, 1)
+    assert facts.named == dict.fromkeys(("truncated", "end-token-lost", "no-trainable-tokens"), (1,))
+    assert len(TokenData(target)) == 0
+    problem = nothing_learned(facts, path=data, max_length=16)
+    assert problem is not None and problem.code == "no-trainable-tokens"
+
+
+def test_the_histogram_holds_every_row(tmp_path: Path, tiny_model_folder: Path) -> None:
+    answers = ["No." * count for count in (1, 2, 5, 40, 200)]
+    data = write_rows(tmp_path / "data.jsonl", *(("Hi", answer) for answer in answers))
+    tokenizer = load_tokenizer(tiny_model_folder)
+    lengths = [len(encode(tokenizer, c.turns).ids) for c in conversations(data)]
+    facts = tokenise(request(data, tiny_model_folder, tmp_path / "tokens" / "key", max_length=64))
+    bars = facts.histogram
+    assert sum(bar.rows for bar in bars) == 5 and len(bars) <= 24 and bars[0].start == 0
+    assert all(one.end + 1 == other.start for one, other in pairwise(bars))
+    assert [sum(bar.start <= length <= bar.end for length in lengths) for bar in bars] == [bar.rows for bar in bars]
+    assert facts.longest == facts.p99 == max(lengths)
 
 
 def test_missing_model_and_data_are_problems(tmp_path: Path, tiny_model_folder: Path, tiny_data_file: Path) -> None:
@@ -83,10 +102,25 @@ def test_missing_model_and_data_are_problems(tmp_path: Path, tiny_model_folder: 
 def test_a_template_that_refuses_names_the_row(tmp_path: Path) -> None:
     model = tiny_model(tmp_path / "model", template="{{ raise_exception('only on Sundays') }}")
     data = write_rows(tmp_path / "data.jsonl", ("Hi", "No."))
-    with pytest.raises(Refused) as refused:
-        tokenise(request(data, model, tmp_path / "tokens" / "key"))
-    (problem,) = refused.value.problems
-    assert (problem.code, problem.params["row"], problem.params["why"]) == ("template-refused", 1, "only on Sundays")
+    facts = tokenise(request(data, model, tmp_path / "tokens" / "key"))
+    assert (facts.rows, facts.refused, facts.refusal) == (0, 1, "only on Sundays")
+    problem = nothing_learned(facts, path=data, max_length=256)
+    assert problem is not None and problem.code == "template-refused"
+    assert (problem.params["row"], problem.params["why"]) == (1, "only on Sundays")
+
+
+def test_system_turns_that_the_template_has_no_place_for_are_folded_and_counted(tmp_path: Path) -> None:
+    no_system = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no') }}{% endif %}" + CHATML
+    model = tiny_model(tmp_path / "model", template=no_system)
+    data = tmp_path / "data.jsonl"
+    rows = [[("user", "Hi"), ("assistant", "No.")], [("system", "Be brief."), ("user", "Hi"), ("assistant", "No.")]]
+    data.write_text(
+        "".join(json.dumps({"messages": [{"role": r, "content": c} for r, c in row]}) + "\n" for row in rows)
+    )
+    facts = tokenise(request(data, model, tmp_path / "tokens" / "key"))
+    assert (facts.rows, facts.refused, facts.folded, facts.named) == (2, 0, 1, {"folded": (2,)})
+    ids = TokenData(tmp_path / "tokens" / "key")[1]["input_ids"]
+    assert "<|im_start|>user\nBe brief.\n\nHi<|im_end|>" in str(load_tokenizer(model).decode(ids))
 
 
 def test_what_was_done_is_not_done_again_and_half_a_folder_is(

@@ -46,7 +46,7 @@ from zeroboard.contract.spec import (
     ZeroSpec,
 )
 from zeroboard.engine.loss import IGNORED, Collator, learned_loss
-from zeroboard.engine.tokens import TokenData
+from zeroboard.engine.store import TokenData
 from zeroboard.files import write_atomic
 from zeroboard.paths import RunPaths
 from zeroboard.zero.promise import judge_proof

@@ -1,4 +1,4 @@
-"""`zeroboard data FILE`: judges a data file row by row."""
+"""`zeroboard data FILE`: judges a data file row by row; with `--model` also as that model will see it."""
 
 from __future__ import annotations
 
@@ -6,16 +6,30 @@ import argparse
 import time
 
 from zeroboard.cli.face import Face
+from zeroboard.contract.requests import Progress
+from zeroboard.contract.spec import DataSpec
 from zeroboard.messages import Language, say
 from zeroboard.services import words
 from zeroboard.services.prepare import judge_data
+from zeroboard.services.tokens import with_tokens
 
+LENGTH = DataSpec.model_fields["max_length"]
+"""The spec's own field: its default and its bounds hold here too."""
 PATIENCE = 2.0
 """Seconds without a word; what takes longer shows its progress."""
 
 
 def configure(parser: argparse.ArgumentParser, language: Language) -> None:
     parser.add_argument("file", metavar="FILE", help=say("cli.data.file", language))
+    parser.add_argument("--model", metavar="M", help=say("cli.data.model", language))
+    default = LENGTH.get_default()
+    said = say("cli.data.max-length", language, default=default)
+    parser.add_argument("--max-length", metavar="N", type=_length, default=default, help=said)
+
+
+def _length(text: str) -> int:
+    """A maximum length; raises `ValueError`."""
+    return DataSpec(path="-", max_length=int(text)).max_length
 
 
 def run(asked: argparse.Namespace, face: Face) -> int:
@@ -25,14 +39,21 @@ def run(asked: argparse.Namespace, face: Face) -> int:
         if time.monotonic() - started > PATIENCE:
             face.progress(face.say("cli.data.reading", path=asked.file), share)
 
+    def tokenising(at: Progress) -> None:
+        if time.monotonic() - started > PATIENCE:
+            face.progress(face.say("cli.data.tokenising", path=asked.file), at.done)
+
     report = judge_data(asked.file, told)
+    if asked.model is not None:
+        report = with_tokens(face.paths, report, model=asked.model, max_length=asked.max_length, on_progress=tokenising)
     face.clear()
     said = words.data(report, face.language)
     if face.json:
         face.print_json(said)
     else:
         _show(face, said, path=report.path)
-    return 0 if report.usable else 1
+    asked_in_vain = asked.model is not None and (report.tokens is None or not report.tokens.rows)
+    return 1 if not report.usable or (asked_in_vain and report.trainable) else 0
 
 
 def _show(face: Face, said: dict[str, object], path: str) -> None:
@@ -45,3 +66,7 @@ def _show(face: Face, said: dict[str, object], path: str) -> None:
         face.table([(problem["severity"], problem["code"], str(problem["count"]), problem["message"])])
         if problem["excerpt"]:
             face.print("    " + face.colour(problem["excerpt"], "dim"))
+    if said["tokens"] is not None:
+        face.print(face.say("cli.data.tokens", **said["tokens"]))  # type: ignore[arg-type]
+    if said["suggestion"] is not None:
+        face.print(face.say("cli.data.suggestion", **said["suggestion"]))  # type: ignore[arg-type]

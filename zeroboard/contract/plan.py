@@ -17,7 +17,7 @@ Device = Literal["cpu", "cuda"]
 Backend = Literal["gloo", "nccl"]
 Dtype = Literal["bf16", "fp16", "fp32"]
 
-TOKENS_VERSION = 2
+TOKENS_VERSION = 3
 """Raised whenever reading, rendering, masking or the layout of the tokens changes; part of the tokens' key."""
 
 DTYPE_BYTES: dict[Dtype, int] = {"bf16": 2, "fp16": 2, "fp32": 4}
@@ -74,6 +74,15 @@ class ModelFacts(Record):
     """Elements of a tensor → how many tensors are of that size, tied weights counted once."""
 
 
+class Bin(Record):
+    """A bar of the histogram of lengths."""
+
+    start: int
+    end: int
+    """Tokens, both ends included."""
+    rows: int
+
+
 class TokenFacts(Record):
     """What tokenising the data gave; the plan takes it as a value."""
 
@@ -93,6 +102,25 @@ class TokenFacts(Record):
     end_token_lost: int
     without_trainable: int
     """Rows left out because nothing in them is learned."""
+    packed: int = 0
+    """Rows that the samples that are trained on take where they are packed."""
+    p99: int = 0
+    """At most so many tokens have 99 of 100 rows, before cutting."""
+    highest: int = -1
+    """The largest token id; -1: there is none."""
+    refused: int = 0
+    """Rows left out because the template refuses them."""
+    refusal: str = ""
+    """Why it refused the first of them, in its own words."""
+    folded: int = 0
+    """Rows, not changed otherwise, whose system turn became a part of the first question."""
+    unended: int = 0
+    """Rows with an answer that the template ends with no token."""
+    named: dict[str, tuple[int, ...]] = {}
+    """The first 20 record numbers of each kind: `truncated`, `end-token-lost`, `no-trainable-tokens`,
+    `template-refused`, `folded`, `unended`."""
+    histogram: tuple[Bin, ...] = ()
+    """Of the lengths before cutting."""
     template: Literal["model", "chatml"]
 
 
@@ -116,6 +144,8 @@ class Promise(Record):
     optimizer_bytes: int
     offloaded_bytes: int
     """Of the above, those that lie in the host's memory instead of the GPU's."""
+    nvme_bytes: int = 0
+    """Of the above, those that are swapped to a disk; not counted as offloaded to memory."""
 
 
 class Resolved(Record):
@@ -148,6 +178,8 @@ class Resolved(Record):
     """UUIDs, in rank order; empty on the CPU."""
     threads: int
     """CPU threads a rank."""
+    nodes: int = 1
+    """Machines; the ranks are spread over them evenly."""
 
 
 class Plan(Record):

@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from zeroboard.contract.base import Record
 from zeroboard.contract.host import HostFacts
-from zeroboard.contract.plan import Promise
+from zeroboard.contract.plan import Decision, Promise, TokenFacts
 from zeroboard.contract.problems import Problem, Scalar, Severity
 
 Verdict = Literal["pass", "warn", "fail"]
@@ -183,6 +183,10 @@ class DataReport(Record):
     problems: tuple[DataProblem, ...] = ()
     files: tuple[DataFile, ...] = ()
     """Of a folder; empty for a single file."""
+    tokens: TokenFacts | None = None
+    """As the model sees it; None: no model was asked, or something stands in the way."""
+    suggestion: Decision | None = None
+    """A maximum length for this data; None: see `tokens`."""
 
     @property
     def trainable(self) -> bool:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from zeroboard.contract.reports import DataFile, DataReport
 from zeroboard.data.duplicates import Duplicates, digest
+from zeroboard.data.excerpts import harmless
 from zeroboard.data.opening import DataSource, FileFault, open_data
-from zeroboard.data.records import OnProgress
+from zeroboard.data.records import OnProgress, part_of
 from zeroboard.data.rows import Judged
 from zeroboard.data.tally import ROWS_NAMED, Tally
 
@@ -26,15 +27,15 @@ def judge(path: Path, *, on_progress: OnProgress | None = None) -> DataReport:
         for number, file in enumerate(data.files):
             before = tally.total
             _tell_file(file, tally)
-            _judge_file(file, tally, duplicates, _part(on_progress, number, len(data.files)))
+            _judge_file(file, tally, duplicates, part_of(on_progress, number, len(data.files)))
             if data.folder is not None and file.fault is None:
-                name = str(file.source.path.relative_to(data.folder))
+                name = harmless(str(file.source.path.relative_to(data.folder)))
                 files.append(DataFile(name=name, format=file.kind, first=before + 1, rows=tally.total - before))
         count, rows = duplicates.finish() if tally.usable else (0, ())
     if count:
         tally.rows("duplicate-row", "warning", count, rows)
     if data.left:
-        names = ", ".join(data.left[:ROWS_NAMED]) + (" …" if len(data.left) > ROWS_NAMED else "")
+        names = ", ".join(map(harmless, data.left[:ROWS_NAMED])) + (" …" if len(data.left) > ROWS_NAMED else "")
         tally.whole("not-a-data-file", "warning", "data.not-a-data-file.left-out", count=len(data.left), names=names)
     if data.files[0].kind == "preference":
         tally.whole("unknown-format", "warning", "data.unknown-format.preference")
@@ -73,7 +74,7 @@ def _tell_file(file: DataSource, tally: Tally) -> None:
         tally.whole("delimiter-guessed", "info", delimiter=names.get(source.delimiter, source.delimiter))
     if file.mapped:
         pairs = ", ".join(f"{theirs} → {ours}" for theirs, ours in file.mapped.items())
-        tally.whole("columns-mapped", "info", pairs=pairs)
+        tally.whole("columns-mapped", "info", pairs=harmless(pairs))
 
 
 def _digest(judged: Judged) -> int:
@@ -87,10 +88,3 @@ def _digest(judged: Judged) -> int:
         return digest((made.turns, made.tools))
     except TypeError:  # calls and tools hold mappings
         return digest(repr((made.turns, made.tools)))
-
-
-def _part(on_progress: OnProgress | None, number: int, count: int) -> OnProgress | None:
-    """The progress of one file of several."""
-    if on_progress is None or count == 1:
-        return on_progress
-    return lambda share: on_progress((number + share) / count)

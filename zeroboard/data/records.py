@@ -11,6 +11,14 @@ from zeroboard.contract.problems import Scalar
 OnProgress = Callable[[float], None]
 """Called now and then with the share that is done, 0 to 1."""
 
+
+def part_of(on_progress: OnProgress | None, number: int, count: int) -> OnProgress | None:
+    """The progress of one file of several."""
+    if on_progress is None or count == 1:
+        return on_progress
+    return lambda share: on_progress((number + share) / count)
+
+
 LARGEST_ROW = 16 << 20
 """Bytes of a record that are read; one that is larger is refused unread, so that no file can fill the memory."""
 

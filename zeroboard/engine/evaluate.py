@@ -15,7 +15,7 @@ import torch.distributed as dist
 from torch import nn
 
 from zeroboard.engine.loss import IGNORED, Collator, learned_loss
-from zeroboard.engine.tokens import TokenData
+from zeroboard.engine.store import TokenData
 
 
 def shares(lengths: Sequence[int], *, ranks: int, micro: int) -> list[list[tuple[list[int], bool]]]:

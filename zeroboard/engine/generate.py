@@ -16,7 +16,8 @@ from transformers import PreTrainedTokenizerBase
 from zeroboard.contract.problems import Scalar
 from zeroboard.contract.requests import Message
 from zeroboard.data.conversations import Turn
-from zeroboard.engine.rendering import TemplateRefused, end_tokens, render
+from zeroboard.engine.marking import end_tokens
+from zeroboard.engine.rendering import TemplateRefused, render
 
 End = Literal["end-token", "length", "stopped"]
 

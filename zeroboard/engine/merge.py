@@ -6,7 +6,6 @@ training used; nothing of peft. It appears whole or not at all.
 
 from __future__ import annotations
 
-import errno
 import shutil
 import time
 from collections.abc import Callable
@@ -19,7 +18,7 @@ from zeroboard.checkpoints.folder import Folder, list_folder
 from zeroboard.checkpoints.inspect import CONFIG
 from zeroboard.checkpoints.merging import MergePlan, plan_merge
 from zeroboard.checkpoints.tokenizer import has_tokenizer
-from zeroboard.checkpoints.whole import whole_folder
+from zeroboard.checkpoints.whole import FULL, whole_folder
 from zeroboard.checkpoints.writer import Entry, Shard, plan_shards, total_bytes, write_shards
 from zeroboard.contract.problems import Problem
 from zeroboard.contract.reports import MergeReport
@@ -72,7 +71,7 @@ def merge(request: MergeRequest, on_progress: OnProgress = lambda done: None) ->
             copy_tokenizer(list_folder(plan.adapter), list_folder(plan.base), folder)
             _write_generation(plan, folder, request.trust_remote_code)
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        if error.errno not in FULL:
             raise
         raise Refused([no_room(target, size, shutil.disk_usage(target.parent).free)]) from error
     return MergeReport(

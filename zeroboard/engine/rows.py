@@ -18,7 +18,9 @@ from zeroboard.contract.reports import Check, CheckVerdict
 from zeroboard.contract.requests import TrainedRows
 from zeroboard.data.conversations import conversations
 from zeroboard.engine.load import CannotLoad, find_tokenizer
-from zeroboard.engine.rendering import Sample, TemplateRefused, encode_row, ensure_template
+from zeroboard.engine.marking import Sample, encode_row
+from zeroboard.engine.rendering import TemplateRefused, ensure_template
+from zeroboard.engine.store import Store
 from zeroboard.errors import ZeroBoardError
 
 LOOKED_AT = 32
@@ -65,20 +67,18 @@ class _Known:
     """The samples of a tokens folder, mapped into memory."""
 
     def __init__(self, folder: Path, max_length: int) -> None:
-        self._ids = np.load(folder / "ids.npy", mmap_mode="r")
-        self._learned = np.load(folder / "learned.npy", mmap_mode="r")
-        self._offsets = np.load(folder / "offsets.npy", mmap_mode="r")
-        self._lengths = np.diff(self._offsets)
+        self._store = Store(folder)
+        self._lengths = np.diff(self._store.offsets)
         self._max_length = max_length
 
     def hold(self, sample: Sample) -> bool:
         """Whether one of them is this one, cut as they are. Their order is not that of the rows."""
         ids = np.asarray(sample.ids[: self._max_length], np.int32)
         learned = np.asarray(sample.learned[: self._max_length], bool)
-        starts = self._offsets[:-1][self._lengths == len(ids)]
+        starts = self._store.offsets[:-1][self._lengths == len(ids)]
         return any(
-            np.array_equal(self._ids[start : start + len(ids)], ids)
-            and np.array_equal(self._learned[start : start + len(ids)], learned)
+            np.array_equal(self._store.ids[start : start + len(ids)], ids)
+            and np.array_equal(self._store.learned[start : start + len(ids)], learned)
             for start in starts
         )
 

@@ -22,7 +22,7 @@ from zeroboard.contract.spec import RunSpec
 from zeroboard.engine.heart import Heart
 from zeroboard.engine.loss import Collator
 from zeroboard.engine.marking import end_tokens
-from zeroboard.engine.model import count_parameters, load_model, save_result
+from zeroboard.engine.model import count_parameters, dry_save, load_model, save_result
 from zeroboard.engine.rendering import ensure_template
 from zeroboard.engine.reporter import Reporter, TrainingReporter
 from zeroboard.engine.sharding import ProofTaker, planned_config, start_deepspeed
@@ -89,6 +89,8 @@ def train(run: RunPaths, reporter: Reporter) -> None:
     tokenizer = load_tokenizer(resolved.model_path, trust_remote_code=spec.model.trust_remote_code)
     ensure_template(tokenizer)
     model = load_model(spec, resolved)
+    if reporter.rank == 0:
+        dry_save(model, tokenizer, run.model)
     parameters, trainable = count_parameters(model)
     training = TrainingReporter(
         reporter,

@@ -17,7 +17,7 @@ from transformers import Trainer
 from zeroboard.engine.evaluate import evaluation_loss
 from zeroboard.engine.loss import can_keep_positions, learned_loss
 from zeroboard.engine.reporter import Reporter, TrainingReporter
-from zeroboard.engine.tokens import TokenData
+from zeroboard.engine.store import TokenData
 from zeroboard.files import share
 
 

@@ -1,4 +1,4 @@
-"""The name under which tokenised data is kept: a hash of everything that decides what the tokens are."""
+"""Tokenised data: its name, a hash of everything that decides what the tokens are; and what a plan makes of it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from zeroboard.catalogue import bundled_model
-from zeroboard.contract.plan import TOKENS_VERSION, ModelFacts
+from zeroboard.contract.plan import TOKENS_VERSION, ModelFacts, TokenFacts
+from zeroboard.contract.problems import Problem, Scalar
 from zeroboard.data.folders import data_files
 from zeroboard.files import sha256_file, sha256_text, to_json
 from zeroboard.modelfiles import TOKEN_FILES
@@ -42,3 +43,34 @@ def _tokenizer(model: ModelFacts) -> list[str]:
             return [bundled.package, "-"]
     folder = Path(model.path)
     return [f"{name} {sha256_file(folder / name)}" for name in TOKEN_FILES if (folder / name).is_file()]
+
+
+def nothing_learned(facts: TokenFacts, *, path: Path, max_length: int) -> Problem | None:
+    """Why there is nothing to train on; None where there is something."""
+    if facts.rows and facts.learned:
+        return None
+    if facts.refused and not facts.without_trainable:
+        row = facts.named["template-refused"][0]
+        params: dict[str, Scalar] = {"row": row, "why": facts.refusal}
+        return Problem(code="template-refused", field="data.path", params=params)
+    params = {"path": path.name, "rows": facts.without_trainable + facts.refused, "max_length": max_length}
+    return Problem(code="no-trainable-tokens", field="data.path", params=params)
+
+
+STEP = 64
+"""Lengths that are suggested are multiples of it."""
+
+
+def suggest_length(facts: TokenFacts, context: int | None) -> tuple[int, str] | None:
+    """A maximum length for this data and the key of the reason; None where there is no row to judge by.
+
+    As long as the longest row, where it is at most half longer than 99 of 100; else as long as those. `context`: the
+    length that the model was made for, which is never exceeded.
+    """
+    if not facts.longest:
+        return None
+    whole = facts.longest <= 1.5 * facts.p99
+    wanted = -(-(facts.longest if whole else facts.p99) // STEP) * STEP
+    if context is not None and wanted > context:
+        return context, "data.suggest.context"
+    return wanted, "data.suggest.longest" if whole else "data.suggest.most"

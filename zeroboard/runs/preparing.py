@@ -11,7 +11,7 @@ from zeroboard.contract.problems import Problem
 from zeroboard.contract.requests import ConvertRequest, TokeniseRequest
 from zeroboard.contract.spec import RunSpec
 from zeroboard.planning.steps import steps
-from zeroboard.planning.tokens import tokens_key
+from zeroboard.planning.tokens import nothing_learned, tokens_key
 from zeroboard.runs.context import Context, Failed
 
 log = logging.getLogger(__name__)
@@ -68,10 +68,9 @@ def tokenise(context: Context, resolved: Resolved, spec: RunSpec) -> TokenFacts:
             trust_remote_code=spec.model.trust_remote_code,
         )
         facts = TokenFacts.model_validate(context.verb("tokenise", request, "tokenise").value)
-    if facts.rows == 0 or facts.learned == 0:
-        raise Failed(
-            Problem(code="no-trainable-tokens", field="data.path", params={"path": resolved.data_path, "rows": 0})
-        )
+    problem = nothing_learned(facts, path=Path(resolved.data_path), max_length=spec.data.max_length)
+    if problem is not None:
+        raise Failed(problem)
     return facts
 
 

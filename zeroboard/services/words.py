@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from zeroboard.contract.plan import Plan, plan_json
+from zeroboard.contract.exports import ExportReport, ExportState
+from zeroboard.contract.plan import Decision, Plan, TokenFacts, plan_json
 from zeroboard.contract.problems import Problem
 from zeroboard.contract.reports import DataReport, DoctorReport, Proof, VerifyReport
 from zeroboard.errors import Refused, ZeroBoardError
 from zeroboard.messages import Language, has, say
+from zeroboard.planning.render import Rendered
 
 
 def problem(value: Problem, language: Language = "en") -> dict[str, Any]:
@@ -50,15 +52,19 @@ def error(value: ZeroBoardError, language: Language = "en") -> list[dict[str, An
 def plan(value: Plan, language: Language = "en") -> dict[str, Any]:
     """Everything that Start would do, with reasons and problems as sentences."""
     found = plan_json(value)
-    found["decisions"] = [
-        {"field": d.field, "value": d.value, "reason": say(d.says, language, **d.params)} for d in value.decisions
-    ]
+    found["decisions"] = [decision(d, language) for d in value.decisions]
     found["problems"] = [problem(p, language) for p in value.problems]
     return found
 
 
+def rendered(value: Rendered, language: Language = "en") -> dict[str, Any]:
+    """A plan for another launcher."""
+    steps = [{"what": say(step.says, language, **step.params), "text": step.text} for step in value.steps]
+    return {"launcher": value.launcher, "steps": steps}
+
+
 def data(value: DataReport, language: Language = "en") -> dict[str, Any]:
-    """A data file, judged; `tokens` is null, because no model was asked."""
+    """A data file, judged; `tokens` is null where no model was asked, or where something stands in the way."""
     problems = []
     for p in value.problems:
         rows = ", ".join(str(row) for row in p.rows)
@@ -71,8 +77,23 @@ def data(value: DataReport, language: Language = "en") -> dict[str, Any]:
         "rows": {"total": value.total, "usable": value.usable, "refused": value.refused, "changed": value.changed},
         "problems": problems,
         "files": [file.model_dump(mode="json") for file in value.files],
-        "tokens": None,
+        "tokens": None if value.tokens is None else tokens(value.tokens),
+        "suggestion": None if value.suggestion is None else decision(value.suggestion, language),
     }
+
+
+def tokens(value: TokenFacts) -> dict[str, Any]:
+    """What tokenising gave."""
+    names = "rows evaluation packed tokens learned longest truncated without_trainable end_token_lost template"
+    return {
+        **{name: getattr(value, name) for name in names.split()},
+        "histogram": [{"from": b.start, "to": b.end, "rows": b.rows} for b in value.histogram],
+    }
+
+
+def decision(value: Decision, language: Language = "en") -> dict[str, Any]:
+    """An automatic choice with its reason."""
+    return {"field": value.field, "value": value.value, "reason": say(value.says, language, **value.params)}
 
 
 def report(value: VerifyReport, language: Language = "en") -> dict[str, Any]:
@@ -85,6 +106,29 @@ def report(value: VerifyReport, language: Language = "en") -> dict[str, Any]:
             {"name": c.name, "verdict": c.verdict, "detail": say(c.says, language, **c.params)} for c in value.checks
         ],
         "facts": dict(value.facts),
+    }
+
+
+def export(state: ExportState, value: ExportReport, language: Language = "en") -> dict[str, Any]:
+    """What an export delivered, with its checks."""
+    checked = report(value.verification, language)
+    return {
+        "id": state.id,
+        "state": state.state,
+        "path": value.path,
+        "kind": value.kind,
+        "dtype": value.dtype,
+        "bytes": value.bytes,
+        "files": [file.model_dump(mode="json") for file in value.files],
+        "verdict": checked["verdict"],
+        "checks": checked["checks"],
+        "facts": checked["facts"],
+        "stops": list(value.stops),
+        "gguf": value.gguf,
+        "pushed": value.pushed,
+        "seconds": value.seconds,
+        "notes": [problem(note, language) for note in value.notes],
+        "problems": [problem(one, language) for one in state.problems],
     }
 
 
