@@ -84,9 +84,12 @@ def find_sources(path: Path, *, runs: Path | None, trusted: bool) -> Sources:
 def judge_room(target: Path, needed: int) -> tuple[Problem, ...]:
     """Whether the disk that will hold `target` has room for so many bytes."""
     place = target.parent
-    while not place.exists():
-        place = place.parent
-    free = shutil.disk_usage(place).free
+    try:
+        while not place.exists():
+            place = place.parent
+        free = shutil.disk_usage(place).free
+    except OSError:  # a path that cannot be one: said by `whole_folder`
+        return ()
     if needed + MARGIN <= free:
         return ()
     return (no_room(target, needed, free),)

@@ -17,22 +17,31 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from zeroboard.contract.problems import Problem
+from zeroboard.checkpoints.findings import printable
+from zeroboard.contract.problems import Problem, Scalar
 from zeroboard.errors import Refused
 from zeroboard.files import share, sync_folder
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""How the system says that a disk, or one's share of it, is full."""
 
 
 @contextmanager
 def whole_folder(target: Path) -> Iterator[Path]:
     """A new folder to write into; at the end of the block it is synced and takes the name `target`.
 
-    Where the block raises, nothing is left. Raises `Refused` (`output-exists`) where something lies at `target`; an
-    empty folder there is replaced.
+    Where the block raises, nothing is left. An empty folder at `target` is replaced. Raises `Refused`: `output-exists`
+    where something lies there, `output-not-writable` where no folder can be made; and `OSError` of a full disk.
     """
-    if _taken(target):
-        raise _exists(target)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    folder, alive = _begin(target)
+    try:
+        if _taken(target):
+            raise _exists(target)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        folder, alive = _begin(target)
+    except OSError as error:
+        if error.errno in FULL:
+            raise
+        raise _impossible(target, error) from error
     try:
         yield folder
         share(folder)
@@ -103,3 +112,8 @@ def _rename(folder: Path, target: Path) -> None:
 
 def _exists(target: Path) -> Refused:
     return Refused([Problem(code="output-exists", params={"path": str(target)})])
+
+
+def _impossible(target: Path, error: OSError) -> Refused:
+    params: dict[str, Scalar] = {"path": printable(str(target)), "why": os.strerror(error.errno or errno.EIO)}
+    return Refused([Problem(code="output-not-writable", says="problem.output-not-writable.folder", params=params)])

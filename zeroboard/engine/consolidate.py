@@ -7,7 +7,6 @@ folder appears whole or not at all. Source of the layout: see `zeroboard.checkpo
 
 from __future__ import annotations
 
-import errno
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -21,7 +20,7 @@ from zeroboard.checkpoints.consolidate_layout import Parameter, make_plan
 from zeroboard.checkpoints.consolidate_names import Named, name_tensors
 from zeroboard.checkpoints.folder import Folder, list_folder
 from zeroboard.checkpoints.inspect import ADAPTER_CONFIG, CONFIG
-from zeroboard.checkpoints.whole import whole_folder
+from zeroboard.checkpoints.whole import FULL, whole_folder
 from zeroboard.checkpoints.writer import Entry, Piece, Shard, plan_shards, total_bytes, write_shards
 from zeroboard.contract.problems import Problem, Scalar
 from zeroboard.contract.reports import Consolidation
@@ -95,7 +94,7 @@ def consolidate(request: ConsolidateRequest, tell: Tell) -> tuple[Consolidation,
             _write(folder, shards, named, tensors, _counted(size, tell))
             warnings = _copy_companions(folder, homes, request.dtype, named)
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        if error.errno not in FULL:
             raise
         raise Refused([no_room(target, size, shutil.disk_usage(target.parent).free)]) from error
     written = Consolidation(
