@@ -112,6 +112,7 @@ ADAM = {"type": "AdamW", "params": {"lr": 1e-4}}
         (file({"stage": 3}), "gather-disabled", "stage3_gather_16bit_weights_on_model_save"),
         (file(activation_checkpointing={"partition_activations": True}), "ignored-choice", "activation_checkpointing"),
         (file(aio={"block_size": 1048576}), "ignored-choice", "aio"),
+        (file({"allgather_partitions": False}), "ignored-choice", "allgather_partitions"),
         (file({"offload_optimizer": {"device": "cpu", "nvme_path": "/x"}}), "ignored-choice",
          "offload_optimizer.nvme_path"),
         (file(tensorboard={"output_path": "/usr/lib/x"}), "unsafe-path", "tensorboard.output_path"),

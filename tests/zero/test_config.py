@@ -12,15 +12,20 @@ from typing import Any
 import pytest
 
 from zeroboard.contract.plan import Batch, Dtype
-from zeroboard.contract.spec import Offload, Stage
+from zeroboard.contract.schema import Schema
+from zeroboard.contract.spec import Offload, Stage, TrainSpec, ZeroSpec
+from zeroboard.zero.check import check_file
 from zeroboard.zero.config import (
     DEFAULT_BUCKET,
+    Schedule,
     Sizes,
     bucket,
     config_name,
     deepspeed_config,
     persistence_threshold,
+    swap_buffer,
 )
+from zeroboard.zero.normal import normalised
 
 GOOD: list[tuple[Stage, Offload]] = [
     ("1", "none"),
@@ -36,9 +41,10 @@ SIZES = Sizes(parameters=137_000_001, trainable=2_442_241, hidden=576)
 
 def made(stage: Stage, offload: Offload, *, sizes: Sizes = SIZES, dtype: Dtype = "fp32", **more: Any) -> dict[str, Any]:
     batch = more.pop("batch", Batch(micro=2, accumulation=4, gpus=2))
-    return deepspeed_config(
-        stage=stage, offload=offload, batch=batch, dtype=dtype, max_grad_norm=1.0, sizes=sizes, **more
-    )
+    told = {name: more.pop(name) for name in ("schedule", "swap", "gpu") if name in more}
+    train = TrainSpec.model_validate(more.pop("train", {}))
+    zero = ZeroSpec.model_validate({"stage": stage, "offload": offload} | more)
+    return deepspeed_config(zero, train, batch=batch, dtype=dtype, sizes=sizes, **told)
 
 
 def leaves(value: Any) -> list[Any]:
@@ -105,7 +111,7 @@ def test_offload_forces_deepspeeds_own_cpu_optimizer() -> None:
     assert made("2", "optimizer")["zero_force_ds_cpu_optimizer"] is True
     assert "zero_force_ds_cpu_optimizer" not in made("2", "none")
     assert "offload_param" not in made("3", "optimizer")["zero_optimization"]
-    assert made("3", "all", pin_memory=True)["zero_optimization"]["offload_param"] == {
+    assert made("3", "all", gpu=True)["zero_optimization"]["offload_param"] == {
         "device": "cpu",
         "pin_memory": True,
     }
@@ -121,6 +127,106 @@ def test_exactly_one_precision_is_on() -> None:
     for dtype, on in (("bf16", (True, False)), ("fp16", (False, True)), ("fp32", (False, False))):
         config = made("2", "none", dtype=dtype)  # type: ignore[arg-type]
         assert (config["bf16"]["enabled"], config["fp16"]["enabled"]) == on
+
+
+EVERYTHING: dict[str, Any] = {
+    "overlap_comm": True,
+    "bucket_size": 1000,
+    "reduce_scatter": False,
+    "contiguous_gradients": False,
+    "prefetch_bucket_size": 11,
+    "max_live_parameters": 22,
+    "max_reuse_distance": 33,
+    "persistence_threshold": 44,
+    "sub_group_size": 55,
+    "gather_on_save": False,
+    "pin_memory": "on",
+}
+
+
+def test_what_was_chosen_stands_in_the_file() -> None:
+    zero = made("3", "optimizer", ratio=0.25, **EVERYTHING)["zero_optimization"]
+    assert zero == {
+        "stage": 3,
+        "overlap_comm": True,
+        "contiguous_gradients": False,
+        "reduce_scatter": False,
+        "reduce_bucket_size": 1000,
+        "sub_group_size": 55,
+        "stage3_prefetch_bucket_size": 11,
+        "stage3_param_persistence_threshold": 44,
+        "stage3_max_live_parameters": 22,
+        "stage3_max_reuse_distance": 33,
+        "stage3_gather_16bit_weights_on_model_save": False,
+        "offload_optimizer": {"device": "cpu", "pin_memory": True, "ratio": 0.25},
+    }
+    one = made("1", "optimizer", allgather_bucket_size=500, round_robin_gradients=True)["zero_optimization"]
+    assert (one["allgather_bucket_size"], one["round_robin_gradients"], one["reduce_bucket_size"]) == (
+        500,
+        True,
+        2442240,
+    )
+
+
+def test_what_is_swapped_to_a_disk_goes_to_the_folder_through_buffers_that_hold_the_largest_part() -> None:
+    sizes = Sizes(parameters=10_000_000, trainable=10_000_000, hidden=64, largest=3_000_001)
+    more = {"optimizer_device": "nvme", "param_device": "nvme", "aio_block_size": 8192, "param_buffers": 7}
+    config = made("3", "all", sizes=sizes, swap="/fast/run", **more)
+    zero = config["zero_optimization"]
+    assert zero["offload_optimizer"] == {
+        "device": "nvme", "pin_memory": False, "nvme_path": "/fast/run", "buffer_count": 4,
+    }  # fmt: skip
+    assert zero["offload_param"]["buffer_size"] == swap_buffer(3_000_001, 2) >= 1_500_001
+    assert (zero["offload_param"]["buffer_count"], zero["offload_param"]["max_in_cpu"]) == (7, 0)
+    assert config["aio"]["block_size"] == 8192 and "aio" not in made("3", "all")
+    with pytest.raises(ValueError, match="folder"):
+        made("3", "all", **more)
+
+
+def test_fp16_is_scaled_as_chosen() -> None:
+    more = {"loss_scale_power": 9, "loss_scale_window": 7, "hysteresis": 3, "min_loss_scale": 2}
+    assert made("2", "none", dtype="fp16", **more)["fp16"] == {
+        "enabled": True, "auto_cast": False, "loss_scale": 0, "initial_scale_power": 9, "loss_scale_window": 7,
+        "hysteresis": 3, "min_loss_scale": 2,
+    }  # fmt: skip
+    assert made("2", "none", dtype="fp16", loss_scale=128)["fp16"]["loss_scale"] == 128
+
+
+TRAIN = {"learning_rate": 0.001, "adam_beta1": 0.8, "adam_beta2": 0.9, "adam_epsilon": 1e-6, "weight_decay": 0.1}
+
+
+def test_deepspeeds_own_optimizer_and_schedules_are_written_when_chosen() -> None:
+    counted = Schedule(total=20, warmup=3)
+    config = made("2", "none", train=TRAIN, optimizer="deepspeed", scheduler="WarmupDecayLR", schedule=counted,
+                  warmup_min_ratio=0.1, warmup_curve="linear")  # fmt: skip
+    params = {"lr": 0.001, "betas": [0.8, 0.9], "eps": 1e-6, "weight_decay": 0.1}
+    assert config["optimizer"] == {"type": "AdamW", "params": params}
+    rise = {"warmup_num_steps": 3, "warmup_type": "linear"}
+    assert config["scheduler"]["params"] == {
+        **rise, "warmup_min_lr": 0.0001, "warmup_max_lr": 0.001, "total_num_steps": 20,
+    }  # fmt: skip
+    cosine = made("2", "none", scheduler="WarmupCosineLR", schedule=counted, cosine_min_ratio=0.2)["scheduler"]
+    assert cosine["params"] == {
+        "warmup_num_steps": 3, "warmup_type": "log", "warmup_min_ratio": 0.0, "cos_min_ratio": 0.2,
+        "total_num_steps": 20,
+    }  # fmt: skip
+    assert "total_num_steps" not in made("2", "none", scheduler="WarmupLR", schedule=counted)["scheduler"]["params"]
+    with pytest.raises(ValueError, match="steps"):
+        made("2", "none", scheduler="WarmupLR")
+
+
+def test_no_file_of_ours_has_a_fault(schema: Schema) -> None:
+    counted = Schedule(total=20, warmup=3)
+    files = [made(stage, offload) for stage, offload in GOOD]
+    files += [
+        made("3", "optimizer", ratio=0.5, **{**EVERYTHING, "gather_on_save": True}),
+        made("3", "all", optimizer_device="nvme", param_device="nvme", swap="/fast/run"),
+        made("2", "none", optimizer="deepspeed", scheduler="WarmupCosineLR", schedule=counted, train=TRAIN),
+        made("1", "optimizer", optimizer="deepspeed", scheduler="WarmupLR", schedule=counted, train=TRAIN),
+    ]
+    for file in files:
+        assert check_file(file, schema) == (), file
+        assert normalised(file, schema) == file
 
 
 def test_deepspeed_itself_reads_every_file_as_it_is_meant() -> None:

@@ -24,11 +24,24 @@ Offload = Literal["none", "optimizer", "all"]
 MethodKind = Literal["lora", "full"]
 Precision = Literal["auto", "bf16", "fp16", "fp32"]
 Schedule = Literal["linear", "cosine", "constant"]
+Place = Literal["cpu", "nvme"]
+Switch = Literal["auto", "on", "off"]
+OptimizerMaker = Literal["trainer", "deepspeed"]
+SchedulerMaker = Literal["trainer", "WarmupLR", "WarmupDecayLR", "WarmupCosineLR"]
+WarmupCurve = Literal["log", "linear"]
+
+ELEMENTS = 10**12
+"""Most elements of any size: beyond every model."""
 
 
 def _as_word(value: object) -> object:
     """YAML reads `stage: 2` as a number; the choices are words."""
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _as_switch(value: object) -> object:
+    """YAML reads `on` and `off` as true and false."""
+    return ("on" if value else "off") if isinstance(value, bool) else value
 
 
 def option(default: Any = ..., /, *, unit: str | None = None, advanced: bool = False, **bounds: Any) -> Any:
@@ -85,7 +98,15 @@ class TrainSpec(Part):
     schedule: Schedule = option("cosine")
     warmup_ratio: float = option(0.03, ge=0.0, lt=1.0, advanced=True)
     """Share of the steps in which the learning rate rises to its full value."""
+    warmup_steps: int | None = option(None, unit="steps", ge=1, le=10**9, advanced=True)
+    """Steps in which the learning rate rises; empty: `warmup_ratio` says it."""
     weight_decay: float = option(0.0, ge=0.0, le=1.0, advanced=True)
+    adam_beta1: float = option(0.9, ge=0.0, lt=1.0, advanced=True)
+    """AdamW: how much of its average gradient is kept from step to step."""
+    adam_beta2: float = option(0.999, ge=0.0, lt=1.0, advanced=True)
+    """AdamW: how much of its average squared gradient is kept from step to step."""
+    adam_epsilon: float = option(1e-8, gt=0.0, le=1.0, advanced=True)
+    """AdamW: added to the divisor, so that it is never 0."""
     max_grad_norm: float = option(1.0, ge=0.0, le=1000.0, advanced=True)
     """Gradients are clipped to this norm; 0 is off."""
     precision: Precision = option("auto")
@@ -98,6 +119,8 @@ class TrainSpec(Part):
     evaluate_every: int | None = option(None, unit="steps", ge=1, le=10**9, advanced=True)
     """Measures the loss on the held-out rows every so many steps; empty: at the end of each epoch."""
     log_every: int = option(1, unit="steps", ge=1, le=10_000, advanced=True)
+    workers: int = option(0, ge=0, le=64, advanced=True)
+    """Processes of each rank that lay out its batches; 0: the rank does it itself."""
     seed: int = option(42, ge=0, le=2**32 - 1, advanced=True)
 
 
@@ -106,21 +129,91 @@ class ZeroSpec(Part):
 
     stage: Annotated[Stage, BeforeValidator(_as_word)] = option("none")
     offload: Offload = option("none")
+    optimizer_device: Place = option("cpu", advanced=True)
+    """Offload: where the optimizer's states go. NVMe needs stage 3."""
+    param_device: Place = option("cpu", advanced=True)
+    """Offload of all: where the parameters go between uses."""
+    nvme_path: str = option("", max_length=1024, advanced=True)
+    """Folder on a fast disk that states are swapped to; a folder of the run's own is made in it."""
+    ratio: float = option(1.0, gt=0.0, le=1.0, advanced=True)
+    """Stage 3: share of the optimizer's groups that is offloaded; the rest stays and is updated on the GPU."""
+    pin_memory: Annotated[Switch, BeforeValidator(_as_switch)] = option("auto", advanced=True)
+    """Whether offloaded memory is locked, for faster copies. auto: with a GPU."""
+    optimizer_buffers: int = option(4, ge=4, le=64, advanced=True)
+    """NVMe: buffers for the optimizer's states on their way; Adam needs four."""
+    param_buffers: int = option(5, ge=1, le=64, advanced=True)
+    """NVMe: buffers for parameters on their way."""
+    param_buffer_size: int | None = option(None, unit="elements", ge=1, le=ELEMENTS, advanced=True)
+    """NVMe: elements (not bytes) of each; must hold the largest tensor's part. Empty: chosen for the model."""
+    param_in_cpu: int = option(0, unit="elements", ge=0, le=ELEMENTS, advanced=True)
+    """NVMe: elements of parameters that stay in the host's memory instead of being swapped."""
+    aio_block_size: int = option(1 << 20, unit="bytes", ge=4096, le=1 << 30, advanced=True)
+    """NVMe: bytes that are read or written at a time."""
+    aio_queue_depth: int = option(8, ge=1, le=1024, advanced=True)
+    """NVMe: blocks that may be under way at a time."""
+    aio_parallelism: int = option(1, ge=1, le=64, advanced=True)
+    """NVMe: threads that a single tensor is read or written by."""
+    aio_single_submit: bool = option(False, advanced=True)
+    """NVMe: hands blocks over one by one instead of together."""
+    aio_overlap_events: bool = option(True, advanced=True)
+    """NVMe: hands over new blocks while others are waited for."""
     overlap_comm: bool = option(False, advanced=True)
     """Communicate while computing: faster on some networks, takes memory for buckets."""
-    bucket_size: int | None = option(None, unit="elements", ge=1, le=10**12, advanced=True)
-    """Elements (not bytes) that are reduced or gathered at a time; empty: chosen for the model."""
+    bucket_size: int | None = option(None, unit="elements", ge=1, le=ELEMENTS, advanced=True)
+    """Elements (not bytes) that are reduced at a time; empty: chosen for the model."""
+    allgather_bucket_size: int | None = option(None, unit="elements", ge=1, le=ELEMENTS, advanced=True)
+    """Stages 1 and 2: elements (not bytes) that are gathered at a time; empty: as many as are reduced."""
+    reduce_scatter: bool = option(True, advanced=True)
+    """Each rank receives its own part of the summed gradients; off: all of them."""
+    contiguous_gradients: bool = option(True, advanced=True)
+    """Gradients are laid side by side as they are made."""
+    round_robin_gradients: bool = option(False, advanced=True)
+    """Stages 1 and 2 with offload: ranks take turns in copying gradients to the host."""
+    prefetch_bucket_size: int | None = option(None, unit="elements", ge=0, le=ELEMENTS, advanced=True)
+    """Stage 3: elements (not bytes) that are fetched ahead of their use; empty: chosen for the model."""
+    max_live_parameters: int | None = option(None, unit="elements", ge=1, le=ELEMENTS, advanced=True)
+    """Stage 3: elements that a rank may hold gathered at a time; empty: chosen for the model."""
+    max_reuse_distance: int | None = option(None, unit="elements", ge=0, le=ELEMENTS, advanced=True)
+    """Stage 3: what is needed again within so many elements is kept; empty: chosen for the model."""
+    persistence_threshold: int | None = option(None, unit="elements", ge=0, le=ELEMENTS, advanced=True)
+    """Stage 3: tensors of at most so many elements stay whole; empty: ten times the hidden size."""
+    sub_group_size: int | None = option(None, unit="elements", ge=1, le=ELEMENTS, advanced=True)
+    """Stage 3: elements that the optimizer updates at a time; empty: chosen for the model."""
     gather_on_save: bool = option(True, advanced=True)
     """Stage 3: gathers the 16-bit weights when the model is saved. Off, the result has to be consolidated."""
+    loss_scale: float = option(0.0, ge=0.0, le=2.0**40, advanced=True)
+    """fp16: what the loss is multiplied by; 0: it follows the training."""
+    loss_scale_power: int = option(16, ge=0, le=40, advanced=True)
+    """fp16: the first scale is 2 to this power."""
+    loss_scale_window: int = option(1000, unit="steps", ge=1, le=10**9, advanced=True)
+    """fp16: steps without an overflow after which the scale is doubled."""
+    hysteresis: int = option(2, ge=1, le=1000, advanced=True)
+    """fp16: overflows before the scale is halved."""
+    min_loss_scale: int = option(1, ge=1, le=2**30, advanced=True)
+    """fp16: the scale never falls below this."""
+    optimizer: OptimizerMaker = option("trainer", advanced=True)
+    """Who makes the AdamW: the Trainer (torch's), or DeepSpeed by a block in its file (its own, compiled)."""
+    scheduler: SchedulerMaker = option("trainer", advanced=True)
+    """Who makes the schedule: the Trainer, or DeepSpeed by a block in its file."""
+    warmup_curve: WarmupCurve = option("log", advanced=True)
+    """DeepSpeed's schedules: how the learning rate rises."""
+    warmup_min_ratio: float = option(0.0, ge=0.0, le=1.0, advanced=True)
+    """DeepSpeed's schedules: share of the learning rate at which it begins to rise."""
+    cosine_min_ratio: float = option(0.0001, ge=0.0, le=1.0, advanced=True)
+    """WarmupCosineLR: share of the learning rate at which it ends."""
 
 
 class DeviceSpec(Part):
     """Where it runs."""
 
     count: int | None = option(None, ge=1, le=4096)
-    """How many ranks; empty: every free GPU, or two processes on the CPU."""
+    """How many ranks on a machine; empty: every free GPU, or two processes on the CPU."""
     gpus: tuple[str, ...] = option((), advanced=True)
     """UUIDs of the GPUs to use; empty: the first `count`."""
+    nodes: int = option(1, ge=1, le=1024, advanced=True)
+    """How many machines of this kind train together, each with as many ranks."""
+    rendezvous: str = option("", max_length=200, advanced=True)
+    """Several machines: where they meet, `HOST:PORT` of one of them; empty: this one."""
     price_per_hour: float | None = option(None, ge=0.0, le=1e6, advanced=True)
     """What one GPU costs for an hour, in whatever currency; empty: no costs are told."""
 

@@ -9,6 +9,7 @@ The proof says what a rank *holds* after its first optimizer step, read from the
   larger of the two; None where neither could be read.
 - optimizer: the tensors of the optimizer's state plus the master partition where it has memory of its own.
 - frozen parameters: under stage 3, whether each was given back after its use.
+- NVMe: of parameters and optimizer, what was swapped to files and holds no memory now (see `swapping`).
 - offloaded: of these, what lies in host memory. On a GPU that is the tensors' own device; on the CPU, where all
   memory is the host's, it is what the engine says it offloads.
 
@@ -34,6 +35,7 @@ from zeroboard.contract.reports import RankProof
 from zeroboard.engine.memory import peak_memory
 from zeroboard.engine.operators import ready_to_build
 from zeroboard.engine.reporter import Reporter
+from zeroboard.engine.swapping import swapped_bytes, swapped_parameters
 from zeroboard.errors import BrokenFile
 from zeroboard.files import read_json
 from zeroboard.paths import RunPaths
@@ -204,6 +206,7 @@ class ProofTaker(TrainerCallback):
         states = optimizer_tensors(optimizer, weights)
         engine = self.trainer.model_wrapped if self.trainer else None
         zero = isinstance(engine, deepspeed.DeepSpeedEngine)
+        on_disk = swapped_parameters(model), swapped_bytes(innermost(optimizer))
         return {
             "rank": self.reporter.rank,
             "host": socket.gethostname(),
@@ -211,10 +214,11 @@ class ProofTaker(TrainerCallback):
             "pid": os.getpid(),
             "engine": "deepspeed" if zero else "ddp",
             "stage": int(engine.zero_optimization_stage()) if zero else 0,
-            "parameter_bytes": _bytes(weights),
+            "parameter_bytes": _bytes(weights) + on_disk[0],
             "gradient_bytes": self._gradient_bytes or None,
-            "optimizer_bytes": _bytes(states),
+            "optimizer_bytes": _bytes(states) + on_disk[1],
             "offloaded_bytes": _offloaded_bytes(model, optimizer, weights, states),
+            "nvme_bytes": sum(on_disk),
             "frozen_released": frozen_released(model),
             "peak_memory_bytes": peak_memory(),
         }

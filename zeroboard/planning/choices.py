@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pydantic import JsonValue
 
@@ -26,11 +26,19 @@ class Devices:
     device: Device
     backend: Backend
     ranks: int
+    """On all machines together."""
     gpus: tuple[GpuFacts, ...]
-    """In rank order; empty on the CPU."""
+    """Of this machine, in rank order; empty on the CPU."""
     threads: int
     """CPU threads a rank."""
     decisions: tuple[Decision, ...]
+    nodes: int = 1
+    """Machines that train together."""
+
+    @property
+    def local(self) -> int:
+        """Ranks on each machine."""
+        return self.ranks // self.nodes
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -47,7 +55,12 @@ def usable_gpus(host: HostFacts) -> tuple[GpuFacts, ...]:
 def choose_devices(spec: RunSpec, host: HostFacts) -> Devices:
     """The GPUs that are asked, or every free one; without any, processes on the CPU."""
     gpus = visible_gpus(host)
-    return _on_gpus(spec, host, gpus) if gpus else _on_cpu(spec, host)
+    here, nodes = _on_gpus(spec, host, gpus) if gpus else _on_cpu(spec, host), spec.devices.nodes
+    if nodes == 1:
+        return here
+    params: dict[str, Scalar] = {"nodes": nodes, "local": here.ranks, "ranks": here.ranks * nodes}
+    told = _decide("devices.nodes", nodes, "decision.nodes", **params)
+    return replace(here, ranks=here.ranks * nodes, nodes=nodes, decisions=(*here.decisions, told))
 
 
 def _on_cpu(spec: RunSpec, host: HostFacts) -> Devices:
@@ -142,7 +155,7 @@ def small_choices(
         found.append(
             _decide("template", "model" if own else "chatml", f"decision.template.{'model' if own else 'chatml'}")
         )
-    if steps is not None and spec.train.warmup_ratio:
+    if steps is not None and spec.train.warmup_ratio and spec.train.warmup_steps is None:
         warm = warmup_steps(spec.train.warmup_ratio, steps)
         found.append(_decide("train.warmup_ratio", warm, "decision.warmup", warm=warm, steps=steps))
     if steps is None:

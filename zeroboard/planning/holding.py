@@ -10,7 +10,7 @@ from zeroboard.contract.plan import Dtype, ModelFacts, Promise
 from zeroboard.contract.spec import Offload, RunSpec, Stage
 from zeroboard.planning.choices import choose_devices, choose_dtype
 from zeroboard.zero.config import persistence_threshold
-from zeroboard.zero.promise import lora_matrices, lora_parameters, promise, whole_elements
+from zeroboard.zero.promise import Places, lora_matrices, lora_parameters, promise, whole_elements
 
 
 def trainable(spec: RunSpec, model: ModelFacts | None) -> int | None:
@@ -40,8 +40,31 @@ def holding(
         frozen_parameters=model.parameters if lora else 0,
         trainable_parameters=trained,
         dtype=dtype,
-        whole_parameters=whole_elements(small, persistence_threshold(model.hidden)),
+        whole_parameters=whole_elements(small, kept_whole(spec, model)),
+        places=places(spec, trained, ranks) if stage == "3" else None,
     )
+
+
+def kept_whole(spec: RunSpec, model: ModelFacts) -> int:
+    """Stage 3 keeps tensors of at most so many elements whole."""
+    asked = spec.zero.persistence_threshold
+    return asked if asked is not None else persistence_threshold(model.hidden)
+
+
+def places(spec: RunSpec, trained: int, ranks: int) -> Places:
+    """Where stage 3 offloads to. A ratio is counted in sub-groups, so one of them may stay that should not."""
+    zero = spec.zero
+    share = 1.0
+    if zero.ratio < 1 and zero.optimizer_device == "cpu":
+        groups = sub_groups(spec, trained, ranks)
+        share = max(0.0, 1 - (int((1 - zero.ratio) * groups) + 1) / groups) if groups > 1 else 1.0
+    return Places(optimizer=zero.optimizer_device, parameters=zero.param_device, share=share)
+
+
+def sub_groups(spec: RunSpec, trained: int, ranks: int) -> int:
+    """About how many groups the optimizer's step is cut into (`_create_fp16_sub_groups` of DeepSpeed's stage 3)."""
+    size = spec.zero.sub_group_size
+    return max(1, -(-trained // ranks // size)) if size is not None else 1
 
 
 def every_stage(spec: RunSpec, model: ModelFacts, host: HostFacts) -> Mapping[Stage, Promise]:

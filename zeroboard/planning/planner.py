@@ -11,21 +11,27 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from zeroboard.contract.folders import FolderFacts
 from zeroboard.contract.host import HostFacts
 from zeroboard.contract.plan import Batch, Decision, Dtype, ModelFacts, Plan, Promise, Resolved, TokenFacts, hash_files
 from zeroboard.contract.problems import Problem, errors
 from zeroboard.contract.reports import DataReport
 from zeroboard.contract.spec import RunSpec
+from zeroboard.contract.toolchain import Toolchain
 from zeroboard.files import to_json
 from zeroboard.paths import Paths
 from zeroboard.planning.choices import Devices, choose_devices, choose_dtype, small_choices
+from zeroboard.planning.command import Place, argv, environment, place
+from zeroboard.planning.facts import Facts
 from zeroboard.planning.holding import holding, trainable
-from zeroboard.planning.rules import Facts, check, disk_needed
+from zeroboard.planning.machine import Machine
+from zeroboard.planning.machine import check as check_machine
+from zeroboard.planning.rules import check, disk_needed
 from zeroboard.planning.specs import spec_yaml
-from zeroboard.planning.steps import steps
+from zeroboard.planning.steps import schedule_steps, steps
 from zeroboard.planning.tokens import tokens_key
 from zeroboard.settings import AUTH
-from zeroboard.zero.config import Sizes, bucket, config_name, deepspeed_config
+from zeroboard.zero.config import Sizes, bucket, config_name, deepspeed_config, uses_nvme
 
 NO_RUN = "<run>"
 """Stands for the run's id where there is none yet."""
@@ -72,20 +78,26 @@ def make_plan(
     model: ModelFacts | None,
     data: DataReport | None,
     tokens: TokenFacts | None,
+    swap: FolderFacts | None = None,
     problems: Iterable[Problem] = (),
+    toolchain: Toolchain | None = None,
+    output: FolderFacts | None = None,
     run_id: str | None = None,
     python: str = sys.executable,
 ) -> Plan:
     """Everything that Start would do for a spec on a machine.
 
     `problems` are those found on the way here (the model's, the data's); what the rules find is added. `tokens` is
-    None until the data was tokenised: then the number of steps is not known. With `run_id` the command names the run's
+    None until the data was tokenised: then the number of steps is not known; `swap` is the folder that states are
+    swapped to; `toolchain` and `output` (the nearest
+    folder that is there above the run's) are None where nobody has asked. With `run_id` the command names the run's
     folder, else the place that it would take. Where an error stands in the way, the plan has no command.
     """
     devices = choose_devices(spec, host)
     dtype, chosen = choose_dtype(spec, devices)
     batch = Batch(micro=spec.train.micro_batch, accumulation=spec.train.accumulation, gpus=devices.ranks)
     trained = trainable(spec, model)
+    promise, count = _promise(spec, model, devices, dtype), _steps(spec, tokens, devices.ranks)
     facts = Facts(
         spec=spec,
         host=host,
@@ -95,10 +107,14 @@ def make_plan(
         data=data,
         tokens=tokens,
         trainable=trained,
+        promise=promise,
+        steps=count,
+        toolchain=toolchain,
+        swap=swap,
     )
+    machine = Machine(spec=spec, host=host, devices=devices, promise=promise, toolchain=toolchain, output=output)
     known = tuple(problems)
-    found = (*known, *_absent(spec, model, data, known), *check(facts))
-    count = _steps(spec, tokens, devices.ranks)
+    found = (*known, *_absent(spec, model, data, known), *check(facts), *check_machine(machine))
     folder = str((paths.run(run_id).folder if run_id is not None else paths.runs / NO_RUN).absolute())
     plan = Plan(
         run_id=run_id,
@@ -114,7 +130,18 @@ def make_plan(
     )
     if errors(found) or model is None or data is None:
         return plan.model_copy(update={"files_hash": hash_files(plan.files)})
-    work = _Work(spec=spec, devices=devices, dtype=dtype, batch=batch, model=model, data=data, trainable=trained)
+    work = _Work(
+        spec=spec,
+        devices=devices,
+        dtype=dtype,
+        batch=batch,
+        model=model,
+        data=data,
+        trainable=trained,
+        host=host,
+        meet=place(spec, host) if devices.nodes > 1 else None,
+        promise=promise,
+    )
     return _complete(plan, work, count, python)
 
 
@@ -129,15 +156,18 @@ class _Work:
     model: ModelFacts
     data: DataReport
     trainable: int | None
+    host: HostFacts
+    meet: Place | None
+    promise: Promise | None
 
 
 def _complete(plan: Plan, work: _Work, count: int | None, python: str) -> Plan:
     """Command, environment, files and promise of a plan that nothing stands in the way of."""
-    zero, files = work.spec.zero, dict(plan.files)
+    zero, files, run = work.spec.zero, dict(plan.files), plan.run_id or NO_RUN
     name = config_name(zero.stage, zero.offload)
     decisions = plan.decisions
     if name is not None:
-        files[name] = to_json(_config(work))
+        files[name] = to_json(_config(work, count, plan.run_id or NO_RUN))
         decisions = (*decisions, *_bucket_choice(work))
     resolved = Resolved(
         device=work.devices.device,
@@ -164,15 +194,16 @@ def _complete(plan: Plan, work: _Work, count: int | None, python: str) -> Plan:
         deepspeed_config=name,
         gpus=work.devices.names if work.devices.gpus else (),
         threads=work.devices.threads,
+        nodes=work.devices.nodes,
     )
     return plan.model_copy(
         update={
-            "argv": _argv(python, work.devices.ranks, plan.folder or ""),
-            "env": _env(work.devices, plan.run_id or NO_RUN),
+            "argv": argv(python, work.devices, plan.folder or "", run=run, meet=work.meet),
+            "env": environment(work.devices, work.host, run, meet=work.meet),
             "files": files,
             "files_hash": hash_files(files),
             "resolved": resolved,
-            "promise": _promise(work),
+            "promise": work.promise,
             "decisions": decisions,
         }
     )
@@ -194,7 +225,7 @@ def _absent(
 def _steps(spec: RunSpec, tokens: TokenFacts | None, ranks: int) -> int | None:
     train = spec.train
     if tokens is None:
-        return None
+        return train.max_steps  # the Trainer takes as many, however much data there is
     return steps(
         tokens.rows,
         ranks=ranks,
@@ -212,20 +243,23 @@ def _all(work: _Work) -> int | None:
     return work.model.parameters + (work.trainable if work.spec.method.kind == "lora" else 0)
 
 
-def _config(work: _Work) -> dict[str, object]:
+def _config(work: _Work, count: int | None, run_id: str) -> dict[str, object]:
     zero = work.spec.zero
     return dict(
         deepspeed_config(
-            stage=zero.stage,
-            offload=zero.offload,
+            zero,
+            work.spec.train,
             batch=work.batch,
             dtype=work.dtype,
-            max_grad_norm=work.spec.train.max_grad_norm,
-            sizes=Sizes(parameters=_all(work), trainable=work.trainable, hidden=work.model.hidden),
-            bucket_size=zero.bucket_size,
-            overlap_comm=zero.overlap_comm,
-            gather_on_save=zero.gather_on_save,
-            pin_memory=work.devices.device == "cuda",
+            sizes=Sizes(
+                parameters=_all(work),
+                trainable=work.trainable,
+                hidden=work.model.hidden,
+                largest=max(work.model.tensor_sizes, default=None),
+            ),
+            schedule=schedule_steps(work.spec, count),
+            swap=str(Path(zero.nvme_path).expanduser().absolute() / run_id) if uses_nvme(zero) else None,
+            gpu=work.devices.device == "cuda",
         )
     )
 
@@ -240,39 +274,15 @@ def _bucket_choice(work: _Work) -> tuple[Decision, ...]:
     return (Decision(field="zero.bucket_size", value=size, says=says, params=params),)
 
 
-def _promise(work: _Work) -> Promise | None:
-    zero = work.spec.zero
+def _promise(spec: RunSpec, model: ModelFacts | None, devices: Devices, dtype: Dtype) -> Promise | None:
+    zero = spec.zero
+    if model is None:
+        return None
     return holding(
-        work.spec,
-        work.model,
-        ranks=work.devices.ranks,
-        dtype=work.dtype,
+        spec,
+        model,
+        ranks=devices.ranks,
+        dtype=dtype,
         stage=zero.stage,
         offload=zero.offload,
     )
-
-
-def _argv(python: str, ranks: int, folder: str) -> tuple[str, ...]:
-    """torchrun through the running interpreter, with a rendezvous on a port that it chooses itself.
-
-    `--local-addr`: else the ranks look for each other under the machine's own name, which many containers and laptops
-    cannot resolve.
-    """
-    launcher = (python, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1")
-    return (*launcher, "--nproc-per-node", str(ranks), "--module", "zeroboard.engine", "train", folder)
-
-
-def _env(devices: Devices, run: str) -> dict[str, str]:
-    env = {
-        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-        "CUDA_VISIBLE_DEVICES": ",".join(devices.names) if devices.gpus else "",
-        "HF_HUB_OFFLINE": "1",
-        "OMP_NUM_THREADS": str(devices.threads),
-        "PYTHONUNBUFFERED": "1",
-        "TOKENIZERS_PARALLELISM": "false",
-        "ZEROBOARD_RUN": run,
-    }
-    if devices.device == "cpu":
-        env["DS_ACCELERATOR"] = "cpu"
-        env["GLOO_SOCKET_IFNAME"] = "lo"  # all ranks are here; gloo would resolve the machine's name otherwise
-    return dict(sorted(env.items()))

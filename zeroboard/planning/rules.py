@@ -5,17 +5,14 @@ Every rule looks at the same `Facts` and answers with problems; `check` asks the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from zeroboard.contract.base import Part
-from zeroboard.contract.host import HostFacts
-from zeroboard.contract.plan import DTYPE_BYTES, Dtype, ModelFacts, TokenFacts
+from zeroboard.contract.plan import DTYPE_BYTES
 from zeroboard.contract.problems import Problem, Scalar, Severity
-from zeroboard.contract.reports import DataReport
-from zeroboard.contract.spec import RunSpec
-from zeroboard.planning.choices import BF16_CAPABILITY, Devices, lowest_capability, usable_gpus
+from zeroboard.planning import zero_rules
+from zeroboard.planning.choices import BF16_CAPABILITY, lowest_capability, usable_gpus
+from zeroboard.planning.facts import Facts
 from zeroboard.planning.visible import visible_gpus
 from zeroboard.zero.promise import targeted
 
@@ -23,21 +20,6 @@ SHM_LEAST = 1 << 30
 """Bytes of /dev/shm below which several GPUs may hang (NCCL and data workers share memory there)."""
 PSEUDO = ("/proc", "/sys", "/dev")
 """Folders whose files are no files, but for /dev/shm."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """All that a rule may look at."""
-
-    spec: RunSpec
-    host: HostFacts
-    devices: Devices
-    dtype: Dtype
-    model: ModelFacts | None
-    data: DataReport | None
-    tokens: TokenFacts | None
-    trainable: int | None
-    """Elements that are trained; None: not known yet."""
 
 
 Rule = Callable[[Facts], list[Problem]]
@@ -169,14 +151,17 @@ def disk_space(facts: Facts) -> list[Problem]:
 def disk_needed(facts: Facts) -> int | None:
     """Bytes that the run will write: the result, and each checkpoint that is kept and one being written.
 
-    A checkpoint holds the trained weights and 12 bytes of optimizer state for each of their elements.
+    A checkpoint of plain data parallel holds the trained weights and Adam's two states (8 bytes an element); one of
+    ZeRO holds the weights twice (as the result is, and as DeepSpeed's own) and 12 bytes of states an element (an fp32
+    copy and Adam's two), over all ranks together, at every stage.
     """
     if facts.trainable is None or facts.model is None:
         return None
     width = 4 if facts.spec.zero.stage == "none" else DTYPE_BYTES[facts.dtype]
     need = facts.trainable * width
     if facts.spec.train.save_every is not None:
-        need += (facts.spec.train.keep_checkpoints + 1) * facts.trainable * (width + 12)
+        held = width + 8 if facts.spec.zero.stage == "none" else 2 * width + 12
+        need += (facts.spec.train.keep_checkpoints + 1) * facts.trainable * held
     if not facts.model.prepared and facts.model.parameters is not None:
         need += facts.model.parameters * 4
     return need
@@ -276,25 +261,20 @@ def ignored_choices(facts: Facts) -> list[Problem]:
         elif spec.method.kind == "lora":
             found.append(("zero.gather_on_save", "gather-lora"))
     if zero.stage == "none":
-        found += [(f"zero.{name}", "stage-none") for name in _changed(zero, ("overlap_comm", "bucket_size"))]
+        found += [(f"zero.{name}", "stage-none") for name in zero_rules.changed(zero, ("overlap_comm", "bucket_size"))]
     elif zero.bucket_size is not None and facts.trainable is not None and zero.bucket_size > max(facts.trainable, 2):
         found.append(("zero.bucket_size", "bucket"))
     if spec.method.kind == "full":
-        names = _changed(spec.method, ("rank", "alpha", "dropout", "targets"))
+        names = zero_rules.changed(spec.method, ("rank", "alpha", "dropout", "targets"))
         found += [(f"method.{name}", "lora") for name in names]
     if spec.train.save_every is None:
-        found += [(f"train.{name}", "checkpoints") for name in _changed(spec.train, ("keep_checkpoints",))]
+        found += [(f"train.{name}", "checkpoints") for name in zero_rules.changed(spec.train, ("keep_checkpoints",))]
     if not spec.data.evaluation:
-        found += [(f"train.{name}", "evaluation") for name in _changed(spec.train, ("evaluate_every",))]
+        found += [(f"train.{name}", "evaluation") for name in zero_rules.changed(spec.train, ("evaluate_every",))]
     return [
         _problem("ignored-choice", field, variant, {"field": field, "trainable": facts.trainable}, severity="warning")
         for field, variant in found
     ]
-
-
-def _changed(part: Part, names: Iterable[str]) -> list[str]:
-    """The fields whose value is not the default."""
-    return [name for name in names if getattr(part, name) != type(part).model_fields[name].get_default()]
 
 
 def gather_disabled(facts: Facts) -> list[Problem]:
@@ -317,8 +297,14 @@ RULES: tuple[Rule, ...] = (
     paths_safe,
     disk_space,
     shared_memory,
+    zero_rules.swaps,
+    zero_rules.buffers,
+    zero_rules.ratio,
+    zero_rules.schedules,
+    zero_rules.optimizer_compiles,
     stage_unneeded,
     gather_disabled,
     ignored_choices,
+    zero_rules.without_effect,
 )
 """All rules, in the order in which their problems are told."""

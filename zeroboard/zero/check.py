@@ -218,6 +218,10 @@ def unused(value: Mapping[str, Any], schema: Schema) -> list[Problem]:
     if _block(value, "activation_checkpointing"):
         # transformers' Trainer checkpoints by torch; only models that call DeepSpeed's own function heed this block
         found.append(_problem("ignored-choice", "activation_checkpointing", "file-checkpointing", severity="warning"))
+    if _block(value, ZERO).get("allgather_partitions") is False:
+        # `zero_allgather_partitions` of DeepSpeed 0.19's engine is called by nothing
+        field = f"{ZERO}.allgather_partitions"
+        found.append(_problem("ignored-choice", field, "file-partitions", severity="warning"))
     if "aio" in value and not any(b.get("device") == "nvme" for _, b in _offloads(value)):
         found.append(_problem("ignored-choice", "aio", "file-aio", severity="warning"))
     for name, block in _offloads(value):

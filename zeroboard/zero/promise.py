@@ -26,19 +26,31 @@ Not covered: activations, buckets and temporary buffers, which no stage shards.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Literal
 
 from zeroboard.contract.plan import DTYPE_BYTES, Dtype, Promise
 from zeroboard.contract.problems import Scalar
 from zeroboard.contract.reports import Proof, ProofVerdict, RankProof
-from zeroboard.contract.spec import Offload, Stage
+from zeroboard.contract.spec import Offload, Place, Stage
 
 TOLERANCE = 0.05
 """Share by which a measured size may differ: DeepSpeed pads each group to 2·N elements and each stage-3 tensor to N."""
 SLACK = 4096
 """Bytes beyond that, for step counters and the padding of very small models."""
+NVME_LEAST = 0.8
+"""Share of the promise that has to be swapped to the disk: DeepSpeed keeps tensors below a block in memory."""
 SMALL_SHARE = 0.1
 """With less of the parameters trained, sharding gradients and optimizer states saves little, and that is said."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Where offload puts the optimizer's states and the parameters, and the least share of the states that it moves."""
+
+    optimizer: Place = "cpu"
+    parameters: Place = "cpu"
+    share: float = 1.0
 
 
 def promise(
@@ -50,11 +62,13 @@ def promise(
     trainable_parameters: int,
     dtype: Dtype,
     whole_parameters: int = 0,
+    places: Places | None = None,
 ) -> Promise:
     """The bytes that each rank holds under a stage.
 
     `frozen_parameters` and `trainable_parameters` are elements, tied weights counted once; `whole_parameters` are
-    elements that stage 3 keeps whole (`whole_elements`). Raises `ValueError` where a count is negative or no rank.
+    elements that stage 3 keeps whole (`whole_elements`). `places`: where offload puts things (None: the host's memory,
+    all of it). Raises `ValueError` where a count is negative or no rank.
     """
     if ranks < 1 or min(frozen_parameters, trainable_parameters, whole_parameters) < 0:
         raise ValueError("ranks must be positive, and elements not negative")
@@ -71,17 +85,19 @@ def promise(
     parameters = frozen + trained if stage != "3" else _share(frozen + trained, ranks) + whole_parameters
     gradients = (trained if stage == "1" else share) * width
     optimizer = share * 12
-    offloaded = 0
+    where = places or Places()
+    moved = {"cpu": 0, "nvme": 0}
     if offload != "none":
         gradients += share * 4
-        offloaded = optimizer
+        moved[where.optimizer] += int(optimizer * where.share)
     if offload == "all":
-        offloaded += _share(frozen + trained, ranks) * width
+        moved[where.parameters] += _share(frozen + trained, ranks) * width
     return Promise(
         parameter_bytes=parameters * width,
         gradient_bytes=gradients,
         optimizer_bytes=optimizer,
-        offloaded_bytes=offloaded,
+        offloaded_bytes=moved["cpu"],
+        nvme_bytes=moved["nvme"],
     )
 
 
@@ -155,7 +171,7 @@ def _judge(
             return "not in effect", "proof.other-stage", params
     if expected is None and offload != "none":
         for rank in ranks:
-            if rank.offloaded_bytes == 0:
+            if rank.offloaded_bytes + rank.nvme_bytes == 0:
                 return "not in effect", "proof.nothing-offloaded", {"rank": rank.rank, "stage": stage}
     if expected is None:
         return "partly", "proof.nothing-to-compare", {"stage": stage, "ranks": len(ranks)}
@@ -177,7 +193,7 @@ def _good(
         "percent": round(100 / len(ranks), 1),
         "optimizer_bytes": ranks[0].optimizer_bytes,
         "parameter_bytes": ranks[0].parameter_bytes,
-        "offloaded_bytes": expected.offloaded_bytes,
+        "offloaded_bytes": expected.offloaded_bytes + expected.nvme_bytes,
     }
     if stage == "none":
         return "in effect", "proof.whole", params
@@ -205,6 +221,13 @@ def _faults(rank: RankProof, expected: Promise, stage: Stage, ranks: int) -> lis
     if rank.gradient_bytes is not None and rank.gradient_bytes > _most(expected.gradient_bytes):
         whole = ranks if stage in ("2", "3") else 1
         found += _size(rank, "gradients", rank.gradient_bytes, expected.gradient_bytes, whole)
+    if rank.nvme_bytes < _least(expected.nvme_bytes) * NVME_LEAST:
+        swapped: dict[str, Scalar] = {
+            "rank": rank.rank,
+            "measured": rank.nvme_bytes,
+            "promised": expected.nvme_bytes,
+        }
+        found.append(("not in effect" if rank.nvme_bytes == 0 else "partly", "proof.not-swapped", swapped))
     if rank.offloaded_bytes < _least(expected.offloaded_bytes):
         params: dict[str, Scalar] = {
             "rank": rank.rank,
