@@ -165,6 +165,34 @@ def test_what_cannot_be_trained_is_refused(tmp_path: Path, change: dict[str, Any
     assert refused(folder, tmp_path) == f"problem.model-unsupported.{says}"
 
 
+@pytest.mark.parametrize(
+    ("change", "key", "kind"),
+    [
+        ({"hidden_size": "64"}, "hidden_size", "count"),
+        ({"num_hidden_layers": 2.5}, "num_hidden_layers", "count"),
+        ({"vocab_size": 10**30}, "vocab_size", "count"),
+        ({"num_attention_heads": -4}, "num_attention_heads", "count"),
+        ({"tie_word_embeddings": "no"}, "tie_word_embeddings", "switch"),
+        ({"rms_norm_eps": "1e-5"}, "rms_norm_eps", "number"),
+        ({"rope_theta": float("nan")}, "rope_theta", "number"),
+        ({"text_config": [1]}, "text_config", "object"),
+        ({"text_config": {"hidden_size": 0}}, "text_config.hidden_size", "count"),
+        ({"architectures": [3]}, "architectures", "names"),
+    ],
+)
+def test_values_that_no_rank_could_make_a_model_with_are_named_by_their_key(
+    tmp_path: Path, change: dict[str, Any], key: str, kind: str
+) -> None:
+    _, problems = read_model(str(write_model(tmp_path / "m", {**TINY, **change})), Paths(tmp_path))
+    (problem,) = [p for p in problems if p.message_key == f"problem.model-unsupported.value.{kind}"]
+    assert problem.severity == "error" and problem.params["key"] == key
+
+
+def test_counts_may_differ_from_layer_to_layer_or_be_left_out(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "m", {**TINY, "intermediate_size": [128, 256], "num_key_value_heads": None})
+    assert read_model(str(folder), Paths(tmp_path))[1] == ()
+
+
 def test_own_code_matters_only_where_transformers_has_none(tmp_path: Path) -> None:
     code = {"auto_map": {"AutoModelForCausalLM": "x.Y"}}
     known, _ = read_model(str(write_model(tmp_path / "a", {**TINY, **code})), Paths(tmp_path))

@@ -5,25 +5,34 @@ from __future__ import annotations
 import argparse
 
 from zeroboard.cli.face import Face, number, size
-from zeroboard.messages import Language
+from zeroboard.messages import Language, say
+from zeroboard.planning.dependencies import requirements
 from zeroboard.services import words
 from zeroboard.services.doctor import doctor
+from zeroboard.services.toolchain import would_change
 
 
 def configure(parser: argparse.ArgumentParser, language: Language) -> None:
-    """No arguments of its own."""
+    parser.add_argument("--changes", action="store_true", help=say("cli.doctor.changes", language))
 
 
 def run(asked: argparse.Namespace, face: Face) -> int:
     report = doctor(face.paths)
     said = words.doctor(report, face.language)
+    changes = [change.model_dump() for change in would_change(requirements())] if asked.changes else None
     if face.json:
-        face.print_json(said)
+        face.print_json(said if changes is None else {**said, "changes": changes})
         return 1 if report.verdict == "fail" else 0
     face.table((c["name"], c["verdict"], c["detail"]) for c in said["checks"])
     for check in said["checks"]:
         if check["remedy"]:
             face.print(f"→ {check['name']}: {check['remedy']}")
+    if changes is not None:
+        face.print()
+        face.print(face.colour(face.say("cli.doctor.changes.title"), "bold"))
+        face.table((c["package"], c["before"] or "–", c["after"]) for c in changes)
+        if not changes:
+            face.print(face.say("cli.doctor.changes.none"))
     if report.host.gpus:
         face.print()
         face.table(

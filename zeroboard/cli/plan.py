@@ -1,4 +1,4 @@
-"""`zeroboard plan SPEC [--set key=value …] [--write]`: everything that Start would do."""
+"""`zeroboard plan SPEC [--set key=value …] [--write] [--render LAUNCHER]`: everything that Start would do."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ import shlex
 
 from zeroboard.cli.face import Face, size
 from zeroboard.contract.plan import Plan
+from zeroboard.contract.problems import Problem
 from zeroboard.messages import Language, say
-from zeroboard.services import prepare, words
+from zeroboard.planning.render import LAUNCHERS
+from zeroboard.services import alternatives, configs, prepare, words
 
 
 def configure(parser: argparse.ArgumentParser, language: Language) -> None:
     add_spec(parser, language)
+    parser.add_argument("--config", metavar="FILE", help=say("cli.option.config", language))
     parser.add_argument("--write", action="store_true", help=say("cli.plan.write", language))
+    parser.add_argument("--render", choices=LAUNCHERS, help=say("cli.plan.render", language))
 
 
 def add_spec(parser: argparse.ArgumentParser, language: Language) -> None:
@@ -26,9 +30,19 @@ def add_spec(parser: argparse.ArgumentParser, language: Language) -> None:
 
 def run(asked: argparse.Namespace, face: Face) -> int:
     spec = prepare.load_spec(asked.spec, asked.sets)
+    told: tuple[Problem, ...] = ()
+    if asked.config is not None:
+        spec, told = configs.spec_with(face.paths, spec, asked.config, asked.sets)
     plan = prepare.prepare(face.paths, spec) if asked.write else prepare.plan(face.paths, spec)
+    plan = plan.model_copy(update={"problems": (*plan.problems, *told)})
+    other = alternatives.render(face.paths, plan, spec, asked.render) if asked.render and plan.ok else None
     if face.json:
-        face.print_json(words.plan(plan, face.language))
+        rendered = {"render": words.rendered(other, face.language)} if other is not None else {}
+        face.print_json({**words.plan(plan, face.language), **rendered})
+    elif other is not None:
+        face.print(alternatives.text(other, face.language).rstrip())
+        if plan.run_id is None:
+            face.note(face.say("cli.plan.render.unwritten"))
     else:
         _print(plan, face)
     return 0 if plan.ok else 1

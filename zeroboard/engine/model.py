@@ -121,6 +121,28 @@ def save_result(
         sync_folder(target.parent)
 
 
+def dry_save(model: nn.Module, tokenizer: PreTrainedTokenizerBase, target: Path) -> None:
+    """Write all that goes with the weights beside the place of the result, and take it away again.
+
+    Before the first step, because what cannot be written at the end (settings that contradict each other, a folder that
+    is closed) would cost the whole run. Raises what writing raises.
+    """
+    trial = target.with_name(f".{target.name}.dry")
+    _fresh(trial)
+    try:
+        if isinstance(model, PeftModel):
+            for config in model.peft_config.values():
+                config.save_pretrained(str(trial))
+        else:
+            full = cast(PreTrainedModel, model)
+            full.config.save_pretrained(trial)
+            if full.generation_config is not None:
+                full.generation_config.save_pretrained(trial)
+        tokenizer.save_pretrained(trial)
+    finally:
+        shutil.rmtree(trial)
+
+
 def _fresh(folder: Path) -> None:
     if folder.exists():
         shutil.rmtree(folder)

@@ -70,6 +70,11 @@ def dependencies(packages: Mapping[str, str], spec: RunSpec | None = None) -> li
     return found
 
 
+def requirements() -> tuple[str, ...]:
+    """What ZeroBoard asks of pip for these packages, `torch>=2.10` …"""
+    return tuple(f"{bound.package}{bound.versions}" for bound in (*BOUNDS, DEEPSPEED))
+
+
 def _pairs(packages: Mapping[str, str], spec: RunSpec) -> list[Problem]:
     """Versions that fail with what is asked."""
     version = packages.get(DEEPSPEED.package, "")

@@ -204,11 +204,11 @@ def several_machines(machine: Machine) -> list[Problem]:
         )
     meet = place(machine.spec, machine.host)
     if meet is None:
-        params = {"given": spec.rendezvous[:80] or machine.host.hostname}
-        return [_problem("value-range", "devices.rendezvous", "rendezvous", params)]
+        given: dict[str, Scalar] = {"given": spec.rendezvous[:80] or machine.host.hostname}
+        return [_problem("value-range", "devices.rendezvous", "rendezvous", given)]
     if meet.local or output is None or output.filesystem not in LOCAL_FILESYSTEMS:
         return []
-    params = {"path": output.path, "filesystem": output.filesystem or "?", "nodes": spec.nodes}
+    params: dict[str, Scalar] = {"path": output.path, "filesystem": output.filesystem, "nodes": spec.nodes}
     return [_problem("output-not-shared", "devices.nodes", params=params, severity="warning")]
 
 

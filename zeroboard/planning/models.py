@@ -6,6 +6,7 @@ that is not trained. Not covered: a model hub; nothing here ever asks one.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -24,6 +25,23 @@ from zeroboard.paths import Paths, reachable
 from zeroboard.planning.shapes import ShapeFacts, llama_shapes, shape_facts
 
 INDEX = "model.safetensors.index.json"
+
+COUNTS = (
+    "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "intermediate_size", "vocab_size",
+    "max_position_embeddings", "head_dim", "n_embd", "n_layer", "n_head", "n_positions",
+)  # fmt: skip
+"""Keys of `config.json` that count something."""
+SWITCHES = ("tie_word_embeddings", "attention_bias", "mlp_bias", "use_cache")
+NUMBERS = (
+    "rms_norm_eps",
+    "layer_norm_eps",
+    "layer_norm_epsilon",
+    "rope_theta",
+    "initializer_range",
+    "attention_dropout",
+)
+LARGEST = 10**12
+"""No model counts more of anything."""
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 _CAUSAL = ("ForCausalLM", "LMHeadModel")
@@ -76,7 +94,11 @@ def _folder(folder: Path, name: str) -> Found:
     config, problem = _config(folder)
     if config is None:
         return None, (problem,) if problem is not None else ()
-    problems = [*_unsupported(config, name), *_tokenizer(folder, name)]
+    problems = [
+        *_unsupported(config, name),
+        *_wrong_types(config, str(folder / "config.json")),
+        *_tokenizer(folder, name),
+    ]
     files, missing = _weight_files(folder)
     problems += missing
     shapes, broken = _shapes(files)
@@ -156,6 +178,39 @@ def _unsupported(config: Mapping[str, Any], name: str) -> list[Problem]:
     if known and kind not in known and not config.get("auto_map"):
         return [_refused("unknown", model=name, type=kind[:80])]
     return []
+
+
+def _wrong_types(config: Mapping[str, Any], path: str) -> list[Problem]:
+    """Values that no model could be made with: each rank would fail on them, after it was paid for."""
+    inner = config.get("text_config")
+    found = []
+    for place, values in (("", config), ("text_config.", inner if isinstance(inner, Mapping) else {})):
+        for key in COUNTS:
+            value = values.get(key)
+            if not (value is None or _counts(value)):
+                found.append((place + key, value, "count"))
+        for key in SWITCHES:
+            if not isinstance(values.get(key, False), bool):
+                found.append((place + key, values[key], "switch"))
+        for key in NUMBERS:
+            value = values.get(key)
+            good = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+            if value is not None and not good:
+                found.append((place + key, value, "number"))
+    if inner is not None and not isinstance(inner, Mapping):
+        found.append(("text_config", inner, "object"))
+    architectures = config.get("architectures")
+    if architectures is not None and not (
+        isinstance(architectures, list) and all(isinstance(a, str) for a in architectures)
+    ):
+        found.append(("architectures", architectures, "names"))
+    return [_refused(f"value.{kind}", key=key, value=str(value)[:60], path=path) for key, value, kind in found]
+
+
+def _counts(value: object) -> bool:
+    """A positive whole number; some models give a list of them, one for each layer."""
+    items = value if isinstance(value, list) and value else [value]
+    return all(isinstance(item, int) and not isinstance(item, bool) and 0 < item < LARGEST for item in items)
 
 
 def _needs_code(config: Mapping[str, Any]) -> bool:

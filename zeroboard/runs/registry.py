@@ -191,8 +191,9 @@ def drop_planned(run: RunPaths) -> bool:
 
 
 def _never_started(run: RunPaths, limit: float) -> bool:
+    """A run that another launcher started stays `planned`; its first rank's log tells."""
     state = read_state(run)
-    return state.state == "planned" and state.created < limit
+    return state.state == "planned" and state.created < limit and not run.rank_log(0).exists()
 
 
 def _remove(run: RunPaths, limit: float) -> bool:

@@ -79,6 +79,33 @@ def supervise(
             held.release()
 
 
+def prepare_only(run: RunPaths, *, popen: Popen = subprocess.Popen, timing: Timing | None = None) -> int:
+    """What comes before the ranks, for a run that another launcher starts; it stays `planned`. Returns an exit code.
+
+    Raises `NotFound`, `BrokenFile` where the folder is no run.
+    """
+    state, plan = read_state(run), read_plan(run)
+    lock = run_lock(run.lock)
+    if state.state != "planned" or not lock.take(run.id):
+        log.warning("nothing to prepare for a run in state %s", state.state)
+        return TAKEN
+    try:
+        life = Life(run, state)
+        try:
+            preparing.prepare(Context(run=run, plan=plan, life=life, popen=popen, timing=timing or Timing()))
+        except Failed as failed:
+            log.error("%s %s", failed.problem.code, failed.problem.params)
+            return 1
+        except Stopped:
+            return TAKEN
+        finally:
+            life.note(phase=None, phase_done=None)
+            life.settle(patience=(timing or Timing()).settle)
+        return 0
+    finally:
+        lock.release()
+
+
 def _take_devices(run: RunPaths, state: RunState) -> list[Lock]:
     """Its devices' locks: all of them, or (so that two runs never wait for each other) those before the first held."""
     paths = Paths(run.folder.parent.parent)

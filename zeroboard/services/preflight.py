@@ -111,6 +111,9 @@ def before_start(paths: Paths, plan: Plan, spec: RunSpec | None) -> tuple[Proble
         found.append(Problem(code="output-not-writable", params={"path": output.path}))
     if spec is not None:
         found += port_problems(spec, host)
+        port = _port(plan, spec, host)
+        if port.verdict == "fail":
+            found.append(Problem(code="port-in-use", says=port.says, params=port.params))
     return errors(found)
 
 

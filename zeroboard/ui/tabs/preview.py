@@ -13,8 +13,11 @@ from markupsafe import Markup
 from zeroboard.contract.plan import Plan
 from zeroboard.contract.spec import RunSpec
 from zeroboard.planning.specs import parse_spec, spec_yaml
+from zeroboard.services.alternatives import all_others
+from zeroboard.services.preflight import preflight
 from zeroboard.ui import form
 from zeroboard.ui.desk import Desk, Written
+from zeroboard.ui.views import checks as checks_view
 from zeroboard.ui.views import preview as view
 from zeroboard.ui.views.difference import difference
 from zeroboard.ui.views.markup import tag
@@ -42,7 +45,16 @@ class PreviewTab:
         """The changes that show a plan."""
         state = self.desk.shared.snapshot(plan.run_id or "").state.state
         words = self.desk.say(f"ui.state.{state}")
-        shown = view.page(plan, self.desk.lang, words, base=self.desk.base, differs=self._differs(plan, spec))
+        host, lang = self.desk.shared.host.get(), self.desk.lang
+        shown = view.page(
+            plan,
+            lang,
+            words,
+            base=self.desk.base,
+            differs=self._differs(plan, spec),
+            checks=checks_view.checks(preflight(self.desk.paths, plan, spec, host=host).checks, lang),
+            alternatives=checks_view.alternatives(all_others(plan, spec, host), lang),
+        )
         return {self.page: html(shown), self.stale: "", self.go: gr.update(visible=True)}
 
     def _differs(self, plan: Plan, spec: RunSpec) -> Markup:

@@ -31,7 +31,16 @@ def stale(lang: Language, differs: list[str]) -> Markup:
     )
 
 
-def page(plan: Plan, lang: Language, state_words: str, *, base: str = "", differs: Markup | None = None) -> Markup:
+def page(
+    plan: Plan,
+    lang: Language,
+    state_words: str,
+    *,
+    base: str = "",
+    differs: Markup | None = None,
+    checks: Markup | None = None,
+    alternatives: Markup | None = None,
+) -> Markup:
     """The whole preview of a written plan; `differs` is the comparison with the last run."""
     facts = [
         (say("ui.preview.run", lang), tag("code", plan.run_id or "")),
@@ -45,8 +54,10 @@ def page(plan: Plan, lang: Language, state_words: str, *, base: str = "", differ
             tag("h2", say("ui.tab.preview", lang), class_="zb-sr"),
             tag("section", rows(facts), problem_list(plan.problems, lang) or good, class_="zb-block zb-summary"),
             _command(plan, lang),
+            checks,
             _environment(plan, lang),
             *(file(name, content, plan, lang, base) for name, content in _telling_first(plan)),
+            alternatives,
             differs,
         )
     )
