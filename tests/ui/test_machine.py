@@ -79,12 +79,13 @@ def test_alerts_name_strangers_full_memory_throttling_and_idle_gpus() -> None:
     beside = Beside(ours=frozenset({11}), mine=frozenset({"GPU-a"}), training=True, history=history(40.0))
     page = whole(gpus.cards(with_gpus(BUSY), "en", beside))
     told = re.findall(r"</span>([^<]*)</span>", page[page.index("zb-alerts") :])
-    assert told == ["another process", "memory over 95 %", "throttled", "40 % busy over 3 min"]
+    assert told == ["other process", "memory over 95 %", "throttled", "40 % busy"]
+    assert 'title="Mean utilisation of the last 3 minutes"' in page
     calm = BUSY.model_copy(update={"memory_used": GIB, "throttle": ("clocks-set",), "processes": BUSY.processes[:1]})  # type: ignore[index]
     quiet = Beside(ours=frozenset({11}), mine=frozenset({"GPU-a"}), training=True, history=history(93.0))
     assert "zb-badge" not in gpus.cards(with_gpus(calm), "en", quiet)
     early = Beside(ours=frozenset({11}), mine=frozenset({"GPU-a"}), training=True, history=history(40.0, 60))
-    assert "busy over" not in gpus.cards(with_gpus(calm), "en", early)  # a minute says nothing yet
+    assert "% busy" not in gpus.cards(with_gpus(calm), "en", early)  # a minute says nothing yet
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)

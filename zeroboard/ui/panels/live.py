@@ -9,6 +9,7 @@ from typing import Any
 import gradio as gr
 from markupsafe import Markup
 
+from zeroboard.contract.host import HostFacts
 from zeroboard.contract.state import LIVE
 from zeroboard.errors import NotFound
 from zeroboard.runs.snapshot import Snapshot
@@ -16,7 +17,7 @@ from zeroboard.services import runs
 from zeroboard.ui.desk import Desk
 from zeroboard.ui.panels import logs
 from zeroboard.ui.panels.logs import Asked, LogPanel
-from zeroboard.ui.views import curves, findings, gpus, proof
+from zeroboard.ui.views import curves, findings, gpus, health, proof
 from zeroboard.ui.views import live as view
 from zeroboard.ui.views.machine import Beside
 from zeroboard.ui.wiring import Changes, html
@@ -41,11 +42,13 @@ class LivePanel:
     """The face's components."""
 
     progress: gr.HTML
+    health: gr.HTML
     outcome: gr.HTML
     machine: gr.HTML
     charts: gr.HTML
     proof: gr.HTML
     findings: gr.HTML
+    inner: gr.Tabs
     findings_tab: gr.Tab
     """Its label says how many there are."""
     logs: LogPanel
@@ -67,14 +70,14 @@ class LivePanel:
     def shown(self) -> list[Any]:
         """What a look may change."""
         return [
-            self.progress, self.outcome, self.machine, self.charts, self.proof, self.findings, self.findings_tab,
-            self.stop, self.again, self.to_export, self.logs.names, self.logs.text, self.detail,
+            self.progress, self.health, self.outcome, self.machine, self.charts, self.proof, self.findings, self.inner,
+            self.findings_tab, self.stop, self.again, self.to_export, self.logs.names, self.logs.text, self.detail,
         ]  # fmt: skip
 
 
 def build(desk: Desk) -> LivePanel:
     """The components, in the order of the page."""
-    progress = gr.HTML(html(view.nothing(desk.lang)), elem_id="zb-progress", elem_classes=["zb-panel"], min_height=176)
+    progress = gr.HTML(html(view.nothing(desk.lang)), elem_id="zb-progress", elem_classes=["zb-panel"], min_height=152)
     with gr.Column(elem_classes=["zb-action-bar"]):
         # each button by itself: Gradio loses what is sent to one while the row around it is hidden
         with gr.Row(elem_classes=["zb-actions"]):
@@ -90,6 +93,7 @@ def build(desk: Desk) -> LivePanel:
             again = gr.Button(
                 desk.say("ui.button.use-settings"), visible=False, elem_id="zb-use-settings", scale=0, min_width=180
             )
+            health_html = gr.HTML(elem_id="zb-health")
         with gr.Row(visible=False, elem_classes=["zb-actions", "zb-ask"]) as ask:
             gr.HTML(f"<p>{desk.say('ui.stop.question')}</p>")
             keep = gr.Button(desk.say("ui.button.stop-save"), elem_id="zb-stop-save", variant="primary", size="md")
@@ -98,20 +102,23 @@ def build(desk: Desk) -> LivePanel:
             )
             back = gr.Button(desk.say("ui.button.stop-back"), elem_id="zb-stop-back", size="md")
     outcome = gr.HTML(elem_id="zb-outcome")
-    machine = gr.HTML(elem_id="zb-machine", min_height=64)
+    with gr.Column(elem_classes=["zb-machines"]):
+        machine = gr.HTML(elem_id="zb-machine", min_height=64)
+        # the stylesheet alone looks at it
+        gr.Checkbox(label=desk.say("ui.gpu.all-readings"), elem_id="zb-gpu-more", container=False)
     with gr.Column(visible=False, elem_classes=["zb-detail"]) as detail:
-        charts = gr.HTML(elem_id="zb-charts", min_height=480)
-        with gr.Tabs(elem_id="zb-inner", elem_classes=["zb-inner"]):
-            with gr.Tab(desk.say("ui.tab.proof"), id="proof"):
+        charts = gr.HTML(elem_id="zb-charts", min_height=424)
+        with gr.Tabs(elem_id="zb-inner", elem_classes=["zb-inner"]) as inner:
+            with gr.Tab(desk.say("ui.tab.proof"), id="proof", elem_id="zb-proof-tab"):
                 proof_html = gr.HTML(elem_id="zb-proof", elem_classes=["zb-panel"], min_height=232)
             with gr.Tab(desk.say("ui.tab.findings"), id="findings", elem_id="zb-findings-tab") as findings_tab:
                 found = gr.HTML(elem_id="zb-findings", elem_classes=["zb-panel"], min_height=232, js_on_load=REMEDY)
             with gr.Tab(desk.say("ui.tab.logs"), id="logs"):
                 log_panel = logs.build(desk)
     return LivePanel(
-        progress=progress, outcome=outcome, machine=machine, charts=charts, proof=proof_html, findings=found,
-        findings_tab=findings_tab, logs=log_panel, stop=stop, ask=ask, again=again, detail=detail,
-        timer=gr.Timer(TICK), keep=keep, discard=discard, back=back, to_export=to_export,
+        progress=progress, health=health_html, inner=inner, outcome=outcome, machine=machine, charts=charts,
+        proof=proof_html, findings=found, findings_tab=findings_tab, logs=log_panel, stop=stop, ask=ask, again=again,
+        detail=detail, timer=gr.Timer(TICK), keep=keep, discard=discard, back=back, to_export=to_export,
     )  # fmt: skip
 
 
@@ -154,6 +161,7 @@ def look(desk: Desk, panel: LivePanel, run_id: str, seen: Seen, asked: Asked) ->
             for component, slot, value in _pictures(desk, panel, shown):
                 at.put(component, slot, value)
         _findings(desk, panel, at, shown)
+        _health(desk, panel, at, shown)
         _buttons(desk, panel, at, shown)
         logs.show(desk, panel.logs, run_id, asked, at.put, at.known)
     if at.changes:
@@ -170,16 +178,31 @@ def _machine(desk: Desk, panel: LivePanel, at: Look, shown: Snapshot | None) -> 
     at.put(None, "machine-of", run_id, run_id)
 
     def draw() -> str:
-        mine = frozenset(shown.state.devices) if shown is not None else frozenset()
-        beside = Beside(
-            ours=desk.shared.ours(host.hostname),
-            mine=mine,
-            training=shown is not None and shown.state.state == "running",
-            history=shown.history if shown is not None else (),
-        )
-        return html(gpus.cards(host, desk.lang, beside))
+        return html(gpus.cards(host, desk.lang, _beside(desk, host, shown)))
 
     at.put(panel.machine, "machine", desk.shared.drawn(f"machine {desk.lang} {run_id}", (host,), draw))
+
+
+def _beside(desk: Desk, host: HostFacts, shown: Snapshot | None) -> Beside:
+    ours = desk.shared.ours(host.hostname)
+    if shown is None:
+        return Beside(ours=ours)
+    mine = frozenset(shown.state.devices)
+    return Beside(ours=ours, mine=mine, training=shown.state.state == "running", history=shown.history)
+
+
+def _health(desk: Desk, panel: LivePanel, at: Look, shown: Snapshot) -> None:
+    """The proof, the findings and the GPUs of the run in a line."""
+    host, found, alive = desk.shared.host.get(), desk.shared.findings(shown), shown.state.state in LIVE
+    parts = (host, found, shown.proof, alive)
+
+    def draw() -> str:
+        asked = alive and host.gpus
+        wrong = gpus.troubles(host, _beside(desk, host, shown), desk.lang) if asked else None
+        many = len(shown.state.devices)
+        return html(health.health(shown.proof, found, wrong, desk.lang, alive=alive, gpus=many))
+
+    at.put(panel.health, "health", desk.shared.drawn(f"health {desk.lang} {shown.state.id}", parts, draw))
 
 
 def _pictures(desk: Desk, panel: LivePanel, shown: Snapshot) -> Iterator[tuple[gr.HTML, str, str]]:
@@ -189,7 +212,7 @@ def _pictures(desk: Desk, panel: LivePanel, shown: Snapshot) -> Iterator[tuple[g
         return desk.shared.drawn(f"{slot} {lang} {run_id}", parts, lambda: html(make()))
 
     yield panel.progress, "progress", html(view.progress(shown, lang))
-    yield panel.outcome, "outcome", html(view.outcome(shown, lang))
+    yield panel.outcome, "outcome", html(view.outcome(shown, lang, desk.shared.findings(shown)))
     history = curves.settled(shown.history)
     machine = drawn("busy", (history[-1:],), lambda: curves.machine_card(history, lang))
     parts = (shown.series, tuple(shown.peaks.items()), machine, shown.state.steps)
@@ -206,11 +229,18 @@ def _findings(desk: Desk, panel: LivePanel, at: Look, shown: Snapshot) -> None:
     if not at.anew("found", found) and at.known("found-alive", alive):
         return
     at.put(None, "found-alive", alive, alive)
-    page = findings.findings(found.findings, found.root, desk.lang, alive=alive, run_id=shown.state.id, base=desk.base)
+    page = findings.findings(
+        found.findings, found.root, desk.lang, alive=alive, run_id=shown.state.id, base=desk.base, errors=shown.errors
+    )
     at.put(panel.findings, "findings", html(page))
     count = findings.count(found.findings)
     words = desk.say("ui.tab.findings.count", n=count) if count else desk.say("ui.tab.findings")
     at.put(panel.findings_tab, "findings-tab", gr.update(label=words), words)
+
+    if not at.known("opened", shown.state.id):
+        at.put(None, "opened", shown.state.id, shown.state.id)
+        if found.root is not None:  # a run that failed is opened for its reason
+            at.changes[panel.inner] = gr.update(selected="findings")
 
 
 def _buttons(desk: Desk, panel: LivePanel, at: Look, shown: Snapshot) -> None:

@@ -14,8 +14,8 @@ from markupsafe import Markup
 
 from zeroboard.ui.views.markup import join, tag
 
-WIDTH, HEIGHT = 420, 184
-LEFT, RIGHT, TOP, BOTTOM = 48, 10, 10, 38
+WIDTH, HEIGHT = 420, 164
+LEFT, RIGHT, TOP, BOTTOM = 46, 8, 10, 20
 MOST = 400
 """Points of a line that are drawn; more are thinned so that peaks stay."""
 ROOM = 0.25
@@ -41,6 +41,7 @@ class Axes:
     """What holds the axes where they are."""
 
     x_label: str
+    """What lies on it; it stands below the picture, beside the legend."""
     x_end: float | None = None
     """The right end from the beginning on; it moves only for points beyond it."""
     x_widths: Sequence[int] = ()
@@ -63,7 +64,6 @@ def line_chart(lines: Sequence[Line], axes: Axes, *, title: str, words: str, emp
         tag("desc", words),
         drawn,
         tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=base, y2=base, class_="axis"),
-        tag("text", axes.x_label, x=WIDTH - RIGHT, y=HEIGHT - 4, text_anchor="end", class_="label"),
         viewBox=f"0 0 {WIDTH} {HEIGHT}",
         role="img",
         aria_label=f"{title}. {words}",

@@ -70,7 +70,7 @@ def _loss(shown: Snapshot, lang: Language) -> Markup:
         words=words,
         empty=say("ui.chart.waiting", lang),
     )
-    return card(title, _value(series.loss, lambda y: numbers.loss(y, lang)), picture, keys)
+    return card(title, _value(series.loss, lambda y: numbers.loss(y, lang)), picture, _steps_word(lang), keys)
 
 
 def _throughput(shown: Snapshot, lang: Language) -> Markup:
@@ -90,7 +90,7 @@ def _throughput(shown: Snapshot, lang: Language) -> Markup:
     picture = line_chart(
         [Line(points=series.tokens_per_s)], axes, title=title, words=words, empty=say("ui.chart.waiting", lang)
     )
-    return card(title, rates, picture, beside=join(facts, " · ") if facts else None)
+    return card(title, rates, picture, _steps_word(lang), beside=join(facts, " · ") if facts else None)
 
 
 def _rate(shown: Snapshot, lang: Language, rate: float | None) -> Markup:
@@ -105,7 +105,7 @@ def _rate(shown: Snapshot, lang: Language, rate: float | None) -> Markup:
         words=words_of(points, told, lang),
         empty=say("ui.chart.waiting", lang),
     )
-    return card(title, _value(points, told), picture)
+    return card(title, _value(points, told), picture, _steps_word(lang))
 
 
 def _norm(shown: Snapshot, lang: Language) -> Markup:
@@ -120,14 +120,17 @@ def _norm(shown: Snapshot, lang: Language) -> Markup:
         words=words_of(points, lambda y: f"{y:.3g}", lang),
         empty=say(empty, lang),
     )
-    return card(title, _value(points, lambda y: f"{y:.3g}"), picture)
+    return card(title, _value(points, lambda y: f"{y:.3g}"), picture, _steps_word(lang))
 
 
 def _peaks(shown: Snapshot, lang: Language) -> Markup:
-    """The most that each rank held so far, to one scale."""
+    """The most that each rank held so far: to the scale of a GPU's memory where that is known, else of the highest."""
     title = say("ui.chart.peaks", lang)
     peaks = dict(sorted(shown.peaks.items()))
-    top = max(peaks.values(), default=0) or 1
+    most = max(peaks.values(), default=0)
+    last = shown.history[-1].gpus if shown.history else ()
+    room = max((gpu.memory_total or 0 for gpu in last), default=0)
+    top = max(most, room) or 1
     bars = [
         tag(
             "li",
@@ -137,15 +140,24 @@ def _peaks(shown: Snapshot, lang: Language) -> Markup:
         )
         for rank, peak in peaks.items()
     ]
-    told = say("ui.chart.waiting", lang)
-    body = tag("ul", *bars, class_="zb-peaks") if bars else tag("p", told, class_="zb-peaks zb-note")
-    return card(title, numbers.size(top, lang) if bars else "–", body)
+    if not bars:
+        waiting = tag("p", say("ui.chart.waiting", lang), class_="zb-peaks zb-note")
+        return card(title, "–", waiting)
+    long = len(bars) > ROWS
+    body = tag("ul", *bars, class_="zb-peaks pairs" if long else "zb-peaks", tabindex="0" if long else None)
+    scale = say("ui.chart.peaks.scale" if room else "ui.chart.peaks.highest", lang, size=numbers.size(top, lang))
+    return card(title, numbers.size(most, lang), body, scale)
+
+
+ROWS = 8
+"""Ranks below each other; more of them stand in pairs."""
 
 
 def machine_card(history: Sequence[Reading], lang: Language) -> Markup:
-    """How busy the devices were over the time of the run: each GPU a line, or the processor."""
+    """How busy the devices were over the time of the run: each GPU a light line and their mean, or the processor."""
     lines = busy(history)
-    title = say("ui.chart.busy.gpus" if any(reading.gpus for reading in history) else "ui.chart.busy.cpu", lang)
+    gpus = any(reading.gpus for reading in history)
+    title = say("ui.chart.busy.gpus" if gpus else "ui.chart.busy.cpu", lang)
     began = history[0].time if history else 0.0
     axes = Axes(
         x_label=say("ui.chart.time", lang),
@@ -158,14 +170,25 @@ def machine_card(history: Sequence[Reading], lang: Language) -> Markup:
     )
     last = [value for value in (_last(points) for points in lines) if value is not None]
     words = say("ui.chart.busy.words", lang, now=", ".join(f"{value:.0f} %" for value in last)) if last else ""
-    picture = line_chart(
-        [Line(points=[(x - began, y) for x, y in points]) for points in lines],
-        axes,
-        title=title,
-        words=words,
-        empty=say("ui.chart.busy.waiting", lang),
-    )
-    return card(title, f"{sum(last) / len(last):.0f} %" if last else "–", picture)
+    several = len(lines) > 1
+    kind = "raw" if several else "line"
+    drawn = [Line(points=[(x - began, y) for x, y in points], kind=kind) for points in lines]
+    keys: list[tuple[str, str]] = []
+    if several:
+        drawn.append(Line(points=[(x - began, y) for x, y in mean(lines)]))
+        keys = [("raw", say("ui.chart.busy.each", lang)), ("", say("ui.chart.busy.mean", lang))]
+    empty = say("ui.chart.busy.waiting", lang)
+    picture = line_chart(drawn, axes, title=title, words=words, empty=empty)
+    return card(title, f"{sum(last) / len(last):.0f} %" if last else "–", picture, axes.x_label, keys)
+
+
+def mean(lines: Sequence[Sequence[Point]]) -> list[Point]:
+    """Of several lines over the same x their mean; None where none has a value."""
+    found: list[Point] = []
+    for points in zip(*lines, strict=True):
+        known = [y for _, y in points if y is not None]
+        found.append((points[0][0], sum(known) / len(known) if known else None))
+    return found
 
 
 def busy(history: Sequence[Reading]) -> list[list[Point]]:
@@ -189,19 +212,21 @@ def card(
     title: str,
     value: str,
     picture: Markup,
+    axis: str = "",
     keys: Sequence[tuple[str, str]] = (),
     beside: Markup | None = None,
 ) -> Markup:
-    """A chart with its title, its legend (`keys`: class, words) and its latest value; `beside` stands before that."""
-    legend = [join((tag("span", "", class_=f"stroke {kind}".strip()), tag("span", words))) for kind, words in keys]
+    """A chart with its title and its latest value (`beside` stands before that); below it the legend (`keys`: class,
+    words) and what lies on the x axis."""
+    legend = [tag("span", tag("span", "", class_=f"stroke {kind}".strip()), words) for kind, words in keys]
     head = tag(
         "div",
-        tag("h3", title),
+        tag("h3", title, title=title),
         tag("span", beside, class_="zb-keys") if beside is not None else None,
         tag("b", value, class_="num"),
         class_="zb-title",
     )
-    foot = tag("div", *legend, class_="zb-keys zb-legend-line") if keys else None
+    foot = tag("div", *legend, tag("span", axis, class_="axis"), class_="zb-foot")
     return tag("section", head, picture, foot, class_="zb-card")
 
 
@@ -215,6 +240,10 @@ def words_of(points: Sequence[Point], told: Callable[[float], str], lang: Langua
     return words + (" " + say("ui.chart.words.gaps", lang, n=gaps) if gaps else "")
 
 
+def _steps_word(lang: Language) -> str:
+    return say("ui.chart.step", lang)
+
+
 def _steps(
     shown: Snapshot,
     lang: Language,
@@ -224,7 +253,7 @@ def _steps(
     y_to: float | None = None,
 ) -> Axes:
     end = float(shown.state.steps or 0)
-    return Axes(x_label=say("ui.chart.step", lang), x_end=end, format_y=format_y, y_from=y_from, y_to=y_to)
+    return Axes(x_label=_steps_word(lang), x_end=end, format_y=format_y, y_from=y_from, y_to=y_to)
 
 
 def _last(points: Sequence[Point]) -> float | None:

@@ -7,9 +7,11 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
+from zeroboard.contract.events import ErrorEvent
 from zeroboard.contract.findings import Evidence, Finding, Remedy
 from zeroboard.contract.problems import Scalar
 from zeroboard.messages import Language, has, say
+from zeroboard.ui.views.live import SOME, error
 from zeroboard.ui.views.markup import badge, empty, field_label, join, severity_word, tag
 
 BENIGN = "benign"
@@ -17,9 +19,17 @@ BENIGN = "benign"
 
 
 def findings(
-    found: Sequence[Finding], root: str | None, lang: Language, *, alive: bool = False, run_id: str = "", base: str = ""
+    found: Sequence[Finding],
+    root: str | None,
+    lang: Language,
+    *,
+    alive: bool = False,
+    run_id: str = "",
+    base: str = "",
+    errors: Sequence[ErrorEvent] = (),
 ) -> Markup:
-    """All of them, the root cause marked. `alive`: the run goes on, so that none is good news.
+    """All of them, the root cause marked, and the tracebacks of the ranks folded below it. `alive`: the run goes on, so
+    that none is good news.
 
     A remedy's button says which one it is (code and rank of the finding, and its number); nothing is started by it.
     """
@@ -27,7 +37,7 @@ def findings(
         kind = "live" if alive else "ended"
         return empty(say(f"ui.findings.none.{kind}.title", lang), say(f"ui.findings.none.{kind}.text", lang))
     items = [_finding(f, f.code == root, lang, run_id, base) for f in found]
-    return tag("ul", *items, class_="zb-findings")
+    return tag("ul", *items, class_="zb-findings") + join(error(e, lang) for e in errors[:SOME])
 
 
 def count(found: Sequence[Finding]) -> int:

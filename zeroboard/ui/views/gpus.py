@@ -1,8 +1,12 @@
-"""A card for each GPU: the same rows and the same height whatever it says, and what is missing as n/a."""
+"""A card for each GPU: the same rows and the same height whatever it says, and what is missing as n/a.
+
+What is looked at all the time stands in the card; the other readings are shown with one or two GPUs, or when asked for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from markupsafe import Markup
 
@@ -12,7 +16,7 @@ from zeroboard.ui.views import numbers
 from zeroboard.ui.views.charts import Point, sparkline
 from zeroboard.ui.views.curves import gpu_history
 from zeroboard.ui.views.machine import SPAN, Beside, gpu_trouble, host_strip
-from zeroboard.ui.views.markup import badge, join, rows, run_link, tag
+from zeroboard.ui.views.markup import badge, rows, run_link, tag
 
 _KIND = {"partly": "warn", "lost": "fail"}
 FULL = 0.95
@@ -25,50 +29,113 @@ OWN = 0.02
 """Share of the memory that the driver keeps for itself; as little without an owner is not worth a word."""
 HARMLESS = frozenset({"sync-boost", "clocks-set"})
 """Words of `host.THROTTLES` that somebody chose."""
+LIMIT = frozenset({"power-cap"})
+"""What a card that works as hard as it may says of itself: worth a word, no warning."""
+COLUMNS = 4
+"""GPUs beside each other at most."""
+FEW = 2
+"""Up to so many GPUs all readings are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """Something worth a look on one GPU."""
+
+    kind: str
+    """`lost`, `stranger`, `memory`, `throttle`, `idle` or `limit`: the same for all GPUs that it happens to."""
+    words: str
+    hint: str | None = None
+    warns: bool = True
 
 
 def cards(host: HostFacts, lang: Language, beside: Beside | None = None) -> Markup:
     """The host, why GPUs cannot be asked, and the GPUs in a row."""
     beside = beside or Beside()
-    gpus = tag("div", *(_gpu(gpu, host, beside, lang) for gpu in host.gpus), class_="zb-gpus") if host.gpus else None
+    gpus = None
+    if host.gpus:
+        many = "few" if len(host.gpus) <= FEW else "many"
+        class_ = f"zb-gpus {many} n{min(len(host.gpus), COLUMNS)}"
+        gpus = tag("div", *(_gpu(gpu, host, beside, lang) for gpu in host.gpus), class_=class_)
     return tag("div", host_strip(host, beside, lang), gpu_trouble(host, lang), gpus, class_="zb-machine")
 
 
+def troubles(host: HostFacts, beside: Beside, lang: Language) -> dict[str, list[str]]:
+    """What is wrong on the GPUs of the open run, in words, and on which of them, the worst first.
+
+    A GPU is named by its number; one that the driver does not list any more by the beginning of its UUID.
+    """
+    found: dict[str, list[str]] = {}
+    told: dict[str, str] = {}
+    for gpu in host.gpus:
+        if gpu.uuid not in beside.mine:
+            continue
+        for alert in alerts(gpu, host, beside, _past(gpu, beside), lang):
+            if alert.warns:
+                told.setdefault(alert.kind, say(f"ui.health.gpu.{alert.kind}", lang))
+                found.setdefault(alert.kind, []).append(str(gpu.index))
+    listed = {gpu.uuid for gpu in host.gpus} | {piece.uuid for gpu in host.gpus for piece in gpu.slices or ()}
+    gone = sorted(uuid[:SHORT] for uuid in beside.mine - listed)
+    worst = {say("ui.health.gpu.gone", lang): gone} if gone else {}
+    return worst | {told[kind]: found[kind] for kind in KINDS if kind in found}
+
+
+KINDS = ("lost", "stranger", "memory", "throttle", "idle")
+"""Of alerts that warn, the worst first."""
+SHORT = 12
+"""Characters of a UUID that tell it from others."""
+
+
+def _past(gpu: GpuFacts, beside: Beside) -> list[Point]:
+    return gpu_history(beside.history, gpu.uuid, "utilization") if gpu.uuid in beside.mine else []
+
+
 def _gpu(gpu: GpuFacts, host: HostFacts, beside: Beside, lang: Language) -> Markup:
-    past = gpu_history(beside.history, gpu.uuid, "utilization") if gpu.uuid in beside.mine else []
+    past = _past(gpu, beside)
     name = (gpu.name or say("ui.none", lang)).removeprefix("NVIDIA ")
+    found = [alert for alert in alerts(gpu, host, beside, past, lang) if alert.kind != "lost"]
     title = tag(
         "div",
-        tag("h3", f"GPU {gpu.index}"),
+        tag("h3", f"GPU {gpu.index}", title=f"{name}\n{gpu.uuid}"),
         badge(_KIND[gpu.state], say(f"ui.gpu.state.{gpu.state}", lang)) if gpu.state in _KIND else None,
-        tag("span", name, class_="dim", title=f"{name}\n{gpu.uuid}"),
+        tag("span", name, class_="zb-sr" if found else "name dim", title=name),
+        _badges(found),
         class_="zb-title",
     )
-    found = alerts(gpu, host, beside, past, lang)
     return tag(
         "section",
         title,
         _memory(gpu, beside, lang),
         _utilization(gpu, past, lang),
+        rows(_vitals(gpu, lang), "zb-vitals"),
         rows(_facts(gpu, host, lang), "zb-facts zb-gpu-facts"),
-        tag("p", *(badge("warn", words) for words in found), class_="zb-alerts", title="\n".join(found) or None),
         class_="zb-card zb-gpu mine" if gpu.uuid in beside.mine else "zb-card zb-gpu",
     )
 
 
-def alerts(gpu: GpuFacts, host: HostFacts, beside: Beside, past: Sequence[Point], lang: Language) -> list[str]:
-    """What is worth a look, the worst first: a stranger on the card, no memory left, clocks held down, little to do."""
+def _badges(found: Iterable[Alert]) -> Markup:
+    marks = (tag("span", badge("warn" if a.warns else "info", a.words), title=a.hint or a.words) for a in found)
+    return tag("p", *marks, class_="zb-alerts")
+
+
+def alerts(gpu: GpuFacts, host: HostFacts, beside: Beside, past: Sequence[Point], lang: Language) -> list[Alert]:
+    """What is worth a look, the worst first: gone, a stranger on it, no memory left, clocks held down, little to do."""
     found = []
+    if gpu.state == "lost":
+        found.append(Alert("lost", say("ui.gpu.state.lost", lang)))
     strangers = [p for p in gpu.processes or () if p.pid not in beside.ours]
     if strangers and (gpu.uuid in beside.mine or gpu.uuid in host.held):
-        found.append(say("ui.gpu.alert.stranger", lang))
+        found.append(Alert("stranger", say("ui.gpu.alert.stranger", lang), _named(strangers, lang)))
     if gpu.memory_used is not None and gpu.memory_total and gpu.memory_used > FULL * gpu.memory_total:
-        found.append(say("ui.gpu.alert.memory", lang))
-    if set(gpu.throttle or ()) - HARMLESS:
-        found.append(say("ui.gpu.alert.throttle", lang))
+        found.append(Alert("memory", say("ui.gpu.alert.memory", lang)))
+    reasons = set(gpu.throttle or ()) - HARMLESS
+    if reasons - LIMIT:
+        found.append(Alert("throttle", say("ui.gpu.alert.throttle", lang), _reasons(gpu, lang)))
     mean = _mean_of_late(past)
     if beside.training and mean is not None and mean < IDLE:
-        found.append(say("ui.gpu.alert.idle", lang, percent=f"{mean:.0f}", minutes=f"{IDLE_FOR / 60:g}"))
+        hint = say("ui.gpu.alert.idle.hint", lang, minutes=f"{IDLE_FOR / 60:g}")
+        found.append(Alert("idle", say("ui.gpu.alert.idle", lang, percent=f"{mean:.0f}"), hint))
+    if reasons and not reasons - LIMIT:
+        found.append(Alert("limit", say("ui.gpu.alert.limit", lang), warns=False))
     return found
 
 
@@ -121,28 +188,34 @@ def _utilization(gpu: GpuFacts, past: Sequence[Point], lang: Language) -> Markup
     return tag(
         "div",
         tag("span", say("ui.gpu.utilization", lang), class_="dim"),
-        tag("b", shown, class_="num"),
         tag("div", sparkline(past, span=SPAN, end=end, top=100.0), class_="picture"),
-        class_="zb-reading",
+        tag("b", shown, class_="num"),
+        class_="zb-reading zb-busy",
         title=hint,
     )
 
 
-def _facts(gpu: GpuFacts, host: HostFacts, lang: Language) -> list[tuple[object, object]]:
+def _vitals(gpu: GpuFacts, lang: Language) -> list[tuple[object, object]]:
+    """Temperature, power and clock; the highest clock on hover."""
     none = say("ui.none", lang)
     power = none if gpu.power is None else f"{gpu.power:.0f} W"
     if gpu.power is not None and gpu.power_limit is not None:
         power = f"{gpu.power:.0f} / {gpu.power_limit:.0f} W"
-    held = host.held.get(gpu.uuid or "")
+    most = None if gpu.clock_sm_max is None else say("ui.gpu.clock.most", lang, most=gpu.clock_sm_max)
     return [
         (say("ui.gpu.temperature", lang), none if gpu.temperature is None else f"{gpu.temperature:.0f} °C"),
         (say("ui.gpu.power", lang), power),
-        (say("ui.gpu.clock", lang), _clock(gpu.clock_sm, gpu.clock_sm_max, none)),
-        (say("ui.gpu.clock-memory", lang), _clock(gpu.clock_memory, None, none)),
-        (
-            say("ui.gpu.traffic", lang),
-            none if gpu.memory_utilization is None else f"{gpu.memory_utilization:.0f} %",
-        ),
+        (say("ui.gpu.clock", lang), tag("span", _clock(gpu.clock_sm, none), title=most)),
+    ]
+
+
+def _facts(gpu: GpuFacts, host: HostFacts, lang: Language) -> list[tuple[object, object]]:
+    """The other readings."""
+    none = say("ui.none", lang)
+    held = host.held.get(gpu.uuid or "")
+    return [
+        (say("ui.gpu.clock-memory", lang), _clock(gpu.clock_memory, none)),
+        (say("ui.gpu.traffic", lang), none if gpu.memory_utilization is None else f"{gpu.memory_utilization:.0f} %"),
         (say("ui.gpu.mig", lang), _mig(gpu, lang)),
         (say("ui.gpu.throttle", lang), _throttle(gpu, lang)),
         (say("ui.gpu.processes", lang), _processes(gpu, lang)),
@@ -150,18 +223,20 @@ def _facts(gpu: GpuFacts, host: HostFacts, lang: Language) -> list[tuple[object,
     ]
 
 
-def _clock(now: int | None, most: int | None, none: str) -> str:
-    if now is None:
-        return none
-    return f"{now} MHz" if most is None else f"{now} / {most} MHz"
+def _clock(now: int | None, none: str) -> str:
+    return none if now is None else f"{now} MHz"
 
 
 def _throttle(gpu: GpuFacts, lang: Language) -> object:
     """Why the clocks are held down, in words."""
     if gpu.throttle is None:
         return say("ui.none", lang)
-    words = say("ui.list.comma", lang).join(say(f"gpu.throttle.{reason}", lang) for reason in gpu.throttle)
+    words = _reasons(gpu, lang)
     return tag("span", words, title=words) if words else say("ui.gpu.throttle.none", lang)
+
+
+def _reasons(gpu: GpuFacts, lang: Language) -> str:
+    return say("ui.list.comma", lang).join(say(f"gpu.throttle.{reason}", lang) for reason in gpu.throttle or ())
 
 
 def _mig(gpu: GpuFacts, lang: Language) -> object:
@@ -189,10 +264,13 @@ def _processes(gpu: GpuFacts, lang: Language) -> object:
     shown = named[0]
     if len(named) > 1:
         shown = say("ui.gpu.process.more", lang, first=shown, n=len(named) - 1)
-    hover = "\n".join(
-        join((words, p.command), " ") if p.command else words for words, p in zip(named, gpu.processes, strict=True)
-    )
-    return tag("span", shown, title=hover, tabindex="0")
+    return tag("span", shown, title=_named(gpu.processes, lang), tabindex="0")
+
+
+def _named(processes: Iterable[GpuProcess], lang: Language) -> str:
+    """Each process with its command, one a line."""
+    told = ((_process(p, lang), p.command) for p in processes)
+    return "\n".join(f"{words} {command}" if command else words for words, command in told)
 
 
 def _process(process: GpuProcess, lang: Language) -> str:

@@ -7,6 +7,7 @@ import time
 from markupsafe import Markup
 
 from zeroboard.contract.events import ErrorEvent, PhaseEvent
+from zeroboard.contract.findings import Diagnosis, Finding
 from zeroboard.contract.state import ENDED, LIVE, RunState
 from zeroboard.messages import Language, has, say
 from zeroboard.runs.snapshot import Snapshot
@@ -17,6 +18,8 @@ TRACK = ("starting", "running", "verifying", "finished")
 """The stations of a run that goes well, drawn as a line."""
 STOPS = {"save": ("asked", "saving", "verifying", "stopped"), "discard": ("asked", "leaving", "stopped")}
 """The stations of a stop, by what was asked for."""
+SOME = 8
+"""Tracebacks that are shown."""
 FORCED = "run.failed.stop-forced"
 UNITS = ("seconds", "minutes", "hours")
 """The forms of a duration (`ui.duration.*`)."""
@@ -211,13 +214,18 @@ def clock(seconds: float, pace: int, lang: Language) -> Markup:
     return tag("span", numbers.duration(seconds, lang), data_clock=f"{seconds:.1f}", data_pace=pace, **forms)
 
 
-def outcome(shown: Snapshot, lang: Language) -> Markup:
-    """What went wrong: in words with what to do first, the tracebacks folded away. Empty where nothing did."""
+def outcome(shown: Snapshot, lang: Language, found: Diagnosis | None = None) -> Markup:
+    """What went wrong: the root cause where it was found, and the way to it; else the problem in words, with the
+    tracebacks folded away. Empty where nothing did.
+    """
     run = shown.state
+    root = next((f for f in found.findings if f.code == found.root), None) if found is not None else None
+    if root is not None:
+        return _root(root, lang)
     parts: list[object] = []
     if run.problem is not None:
         parts.append(tag("ul", problem_item(run.problem, lang), class_="zb-problems"))
-    parts.extend(_error(e, lang) for e in shown.errors[:8])
+    parts.extend(error(e, lang) for e in shown.errors[:SOME])
     if not parts:
         return join(())
     if run.state in ("failed", "lost"):
@@ -225,7 +233,21 @@ def outcome(shown: Snapshot, lang: Language) -> Markup:
     return tag("div", join(parts), class_="zb-notice error plain")
 
 
-def _error(event: ErrorEvent, lang: Language) -> Markup:
+def _root(root: Finding, lang: Language) -> Markup:
+    """The sentence alone: its line, what to do and the tracebacks stand in Findings, where the button leads."""
+    rank = None if root.rank is None else tag("b", say("ui.logs.rank", lang, rank=root.rank), " ")
+    return tag(
+        "div",
+        badge("fail", say("ui.findings.root", lang)),
+        tag("p", rank, say(root.says, lang, **root.params)),
+        press("zb-findings-tab-button", say("ui.findings.see", lang)),
+        class_="zb-notice error zb-root",
+        role="alert",
+    )
+
+
+def error(event: ErrorEvent, lang: Language) -> Markup:
+    """A rank's exception, its traceback folded."""
     return tag(
         "details",
         tag(

@@ -12,7 +12,7 @@ from zeroboard.messages import Language, say
 from zeroboard.ui.views.markup import badge, empty, join, short_path, table, tag
 from zeroboard.ui.views.numbers import mib
 
-_KIND = {"in effect": "pass", "partly": "warn", "not in effect": "fail"}
+KIND = {"in effect": "pass", "partly": "warn", "not in effect": "fail"}
 
 
 def proof(found: Proof | None, ranks: tuple[RankEvent, ...], lang: Language) -> Markup:
@@ -42,7 +42,7 @@ def _measured(found: Proof, lang: Language) -> Markup:
     table_ = table(heads, body, caption=say("ui.proof.table", lang), numbers_from=columns.index("parameters"))
     verdict = tag(
         "p",
-        badge(_KIND[found.verdict], say(f"ui.proof.verdict.{found.verdict}", lang)),
+        badge(KIND[found.verdict], say(f"ui.proof.verdict.{found.verdict}", lang)),
         " ",
         say(found.says, lang, **found.params),
         class_="zb-verdict",
