@@ -181,15 +181,27 @@ def _by_marks(tokenizer: PreTrainedTokenizerBase, turns: Sequence[Turn], text: s
 
 
 def _by_prefixes(tokenizer: PreTrainedTokenizerBase, turns: Sequence[Turn], text: str) -> list[tuple[Span, int]]:
-    """Render the conversation up to each answer: where generation would begin, there the answer begins."""
+    """Render the conversation up to each answer: where generation would begin, there the answer begins.
+
+    A template may begin it itself (`<think>`): then what the model says is the rest.
+    """
     found: list[tuple[Span, int]] = []
     for number, turn in enumerate(turns):
         if turn.role != "assistant":
             continue
         prompt = render(tokenizer, turns[:number], prompt=True) if number else ""
         through = render(tokenizer, turns[: number + 1])
-        form = next((form for form in _forms(turn.content) if text.startswith(prompt + form)), None)
-        if form is None or not text.startswith(through):
+        said = _said(text, prompt, turn.content) if text.startswith(prompt) else None
+        if said is None or not text.startswith(through):
             raise TemplateRefused(f"the answer of turn {number + 1} is not found in its place")
-        found.append(((len(prompt), len(prompt) + len(form)), len(through)))
+        found.append(((len(prompt), len(prompt) + len(said)), len(through)))
     return found
+
+
+def _said(text: str, prompt: str, content: str) -> str | None:
+    """The content as it stands behind the prompt, without what the prompt has of it; None where it does not."""
+    for form in _forms(content):
+        for begun in range(min(len(form), len(prompt))):
+            if prompt.endswith(form[:begun]) and text.startswith(form[begun:], len(prompt)):
+                return form[begun:]
+    return None
