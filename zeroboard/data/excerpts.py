@@ -20,7 +20,12 @@ _PARTS = 4
 def excerpt(value: Any) -> str:
     """The beginning of a record."""
     text = value if isinstance(value, str) else json.dumps(_short(value, 6), ensure_ascii=False, default=str)
-    return visible(_cut(" ".join(text[: 4 * LONGEST].split()), LONGEST)).encode("utf-8", "replace").decode()
+    return harmless(_cut(" ".join(text[: 4 * LONGEST].split()), LONGEST))
+
+
+def harmless(text: str) -> str:
+    """A text from elsewhere without what a terminal would obey and what UTF-8 cannot say."""
+    return visible(text).encode("utf-8", "replace").decode()
 
 
 def _short(value: Any, depth: int) -> Any:

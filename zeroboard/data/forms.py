@@ -74,7 +74,7 @@ def find_form(head: bytes, *, named_table: bool) -> Form | Table | Fault:
         return Fault(code="not-json", says="data.not-json.file")
     if values and all(isinstance(value, (str, int, float)) for value in values):
         return Fault(code="unknown-format", says="data.unknown-format.no-object")
-    text = head.decode("utf-8", "surrogateescape")
+    text = head.decode("utf-8", "replace")
     return find_table(text.lstrip("\r\n"), named=named_table) or "prose"
 
 

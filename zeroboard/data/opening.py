@@ -10,6 +10,7 @@ from pathlib import Path
 
 from zeroboard.contract.reports import TRAINABLE_FORMATS, DataFormat
 from zeroboard.data import columns
+from zeroboard.data.excerpts import harmless
 from zeroboard.data.folders import MOST, list_files
 from zeroboard.data.reading import Source, open_source, records
 from zeroboard.data.records import OVERSIZED, Fault, OnProgress, Record
@@ -71,7 +72,9 @@ def open_data(path: Path) -> DataSet:
         return DataSet(files=(_look(path),))
     found = list_files(path)
     if found is None:
-        fault = Fault(code="path-refused", says="data.path-refused.folder", params={"path": str(path), "most": MOST})
+        fault = Fault(
+            code="path-refused", says="data.path-refused.folder", params={"path": harmless(str(path)), "most": MOST}
+        )
         return DataSet(files=(_refused(path, fault),), folder=path)
     others = tuple(str(file.relative_to(path)) for file in found.others)
     if not found.data:
@@ -130,7 +133,7 @@ def _unknown(first: list[Record]) -> Fault:
     value = next((record.value for record in first if isinstance(record.value, dict) and record.value), None)
     if value is None:
         return Fault(code="unknown-format", says="data.unknown-format.no-object")
-    return Fault(code="unknown-format", params={"keys": ", ".join(str(key)[:40] for key in islice(value, 8))})
+    return Fault(code="unknown-format", params={"keys": harmless(", ".join(str(key)[:40] for key in islice(value, 8)))})
 
 
 def _moved(fault: Fault, start: int) -> Fault:
@@ -144,7 +147,8 @@ def _moved(fault: Fault, start: int) -> Fault:
 def _judge(record: Record, row: int, kind: DataFormat, mapped: dict[str, str]) -> Judged:
     if record.broken is not None:
         says = "data.oversized-row.unread" if record.broken == "oversized-row" else None
-        finding = Finding(code=record.broken, refused=True, says=says)
+        detail = "UTF-8" if record.broken == "broken-character" else None
+        finding = Finding(code=record.broken, refused=True, detail=detail, says=says)
         return Judged(row, False, None, (finding,), record.value)
     value = record.value
     if mapped and isinstance(value, dict):

@@ -8,6 +8,8 @@ from pathlib import Path
 from zeroboard.data.records import OVERSIZED, OnProgress, Record, damaged
 
 _BATCH = 256
+_BUFFER = 1 << 20
+"""Bytes of a column that are read at once; without it a whole group of rows would be held in memory."""
 
 
 def read_parquet(path: Path, on_progress: OnProgress | None) -> Generator[Record, None, None]:
@@ -16,7 +18,7 @@ def read_parquet(path: Path, on_progress: OnProgress | None) -> Generator[Record
 
     row = 0
     try:
-        with pyarrow.parquet.ParquetFile(path) as file:
+        with pyarrow.parquet.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER) as file:
             total = max(file.metadata.num_rows, 1)
             for batch in file.iter_batches(batch_size=_BATCH):
                 large = batch.nbytes > OVERSIZED

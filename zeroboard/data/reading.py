@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from zeroboard.data.encodings import UTF8, Encoding, find_encoding
+from zeroboard.data.excerpts import harmless
 from zeroboard.data.folders import is_closed
 from zeroboard.data.forms import HEAD, Form, find_form, is_binary, other_kind
 from zeroboard.data.lines import read_lines
@@ -66,7 +67,7 @@ def open_source(path: Path) -> Source:
     except (OSError, ValueError) as error:
         raise NotFound("error.data-not-found", path=str(path)) from error
     if not stat.S_ISREG(facts.st_mode) or is_closed(path):
-        return Source(path=path, fault=Fault(code="path-refused", params={"path": str(path)}))
+        return Source(path=path, fault=Fault(code="path-refused", params={"path": harmless(str(path))}))
     with path.open("rb") as file:
         if file.read(len(_PARQUET)) == _PARQUET:
             return Source(path=path)

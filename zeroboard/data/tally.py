@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 
 from zeroboard.contract.problems import Scalar, Severity
 from zeroboard.contract.reports import DataProblem
-from zeroboard.data.excerpts import excerpt
+from zeroboard.data.excerpts import excerpt, harmless
 from zeroboard.data.opening import FileFault
 from zeroboard.data.rows import Judged
-from zeroboard.messages import visible
 
 ROWS_NAMED = 20
 """How many row numbers a problem names."""
@@ -55,7 +54,7 @@ class Tally:
             if kind is None:
                 kind = self._kinds[key] = _Kind(severity, finding.says, excerpt(judged.value))
             if finding.detail is not None and len(kind.details) < _DETAILS:
-                kind.details[visible(finding.detail)] = None
+                kind.details[harmless(finding.detail)] = None
             if key in seen:
                 continue
             seen.add(key)

@@ -198,7 +198,7 @@ class Builder:
             return None
         if not value.isascii():
             if not _encodable(value):
-                self.refuse("broken-character")
+                self.refuse("broken-character", detail="\\ud800–\\udfff")
                 return None
             if "\ufffd" in value:
                 self.note("broken-character", detail="U+FFFD")
