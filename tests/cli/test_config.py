@@ -87,3 +87,29 @@ def test_without_deepspeed_the_sentence_says_so(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(configs, "packages", dict)
     code, said = judge(json.dumps(GOOD).encode())
     assert code == 1 and [p["code"] for p in said["problems"]] == ["dependency-missing"]
+
+
+def test_what_a_run_would_take_over_is_told_and_what_it_would_not(judge: Judge) -> None:
+    code, said = judge(json.dumps({**GOOD, "steps_per_print": 5, "prescale_gradients": True}).encode())
+    assert code == 0 and said["fields"]["train.micro_batch"] == 2 and said["fields"]["zero.bucket_size"] == 500_000_000
+    assert {(p["field"], p["severity"]) for p in said["untaken"]} == {
+        ("steps_per_print", "warning"),
+        ("prescale_gradients", "error"),
+    }
+
+
+def test_a_plan_takes_a_file_over_and_set_goes_before_it(
+    schema_cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "ds.json"
+    file.write_text(json.dumps({**GOOD, "bf16": {"enabled": False}, "steps_per_print": 5}))
+    argv = ["plan", "demo", "--config", str(file), "--json", "--cache", str(schema_cache)]
+    assert main([*argv, "--set", "train.accumulation=7", "--set", "devices.count=1"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    made = json.loads(plan["files"]["ds_z2_config.json"])
+    assert (made["train_micro_batch_size_per_gpu"], made["gradient_accumulation_steps"]) == (2, 7)
+    assert "steps_per_print" in {p["field"] for p in plan["problems"]}
+    file.write_text(json.dumps({**GOOD, "prescale_gradients": True, "gradient_clipping": -1}))
+    assert main(argv) == 1
+    refused = json.loads(capsys.readouterr().out)["problems"]
+    assert {p["field"] for p in refused} == {"prescale_gradients", "gradient_clipping"}

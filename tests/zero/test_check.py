@@ -112,6 +112,8 @@ ADAM = {"type": "AdamW", "params": {"lr": 1e-4}}
         (file({"stage": 3}), "gather-disabled", "stage3_gather_16bit_weights_on_model_save"),
         (file(activation_checkpointing={"partition_activations": True}), "ignored-choice", "activation_checkpointing"),
         (file(aio={"block_size": 1048576}), "ignored-choice", "aio"),
+        (file({"stage3_max_live_parameters": 5}), "ignored-choice", "stage3_max_live_parameters"),
+        (file({**THREE, "round_robin_gradients": True}), "ignored-choice", "round_robin_gradients"),
         (file({"allgather_partitions": False}), "ignored-choice", "allgather_partitions"),
         (file({"offload_optimizer": {"device": "cpu", "nvme_path": "/x"}}), "ignored-choice",
          "offload_optimizer.nvme_path"),

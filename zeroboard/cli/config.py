@@ -18,10 +18,13 @@ def run(asked: argparse.Namespace, face: Face) -> int:
     judged = configs.judge_config(face.paths, asked.file)
     problems = [words.problem(problem, face.language) for problem in judged.problems]
     if face.json:
-        face.print_json({"problems": problems, "config": judged.config})
+        untaken = [words.problem(problem, face.language) for problem in judged.untaken]
+        face.print_json({"problems": problems, "config": judged.config, "fields": judged.fields, "untaken": untaken})
         return 0 if judged.ok else 1
     for problem in problems:
         face.problem(problem)
     if judged.config is not None:
         face.print(json.dumps(judged.config, indent=2, ensure_ascii=False))
+        for problem in judged.untaken:
+            face.problem(words.problem(problem, face.language))
     return 0 if judged.ok else 1

@@ -85,6 +85,7 @@ SAME: dict[str, tuple[Any, ...]] = {
     "optimizer.params.amsgrad": (False,),
 }
 """Keys whose values here change nothing: ZeroBoard writes the same, or DeepSpeed heeds none of them."""
+SCHEDULERS = ("WarmupLR", "WarmupDecayLR", "WarmupCosineLR")
 PRINTED = ("steps_per_print", "wall_clock_breakdown", "memory_breakdown", "dump_state", "log_level", "tensorboard",
            "wandb", "comet", "csv_monitor", "comms_logger", "flops_profiler", "timers", "autotuning",
            "activation_checkpointing", "vocabulary_size", "dataloader_drop_last", "disable_python_gc",
@@ -117,7 +118,7 @@ def adopt(value: Mapping[str, Any], schema: Schema, *, ranks: int | None = None)
             if not _means_something(path, plain, value):
                 continue
             values[field] = defaults[field] if given == "auto" or given is None else given
-        elif path not in TOGETHER:
+        elif path not in TOGETHER or _other_maker(path, given):
             problems += _left(path, given, schema)
     problems += _batch(plain, values, ranks)
     return Adopted(values=values, problems=tuple(problems))
@@ -204,8 +205,7 @@ def _blocks(plain: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     own = str(plain.get("optimizer.type", "")).lower() in ("adam", "adamw")
     yield "zero.optimizer", "deepspeed" if own else "trainer"
     scheduler = plain.get("scheduler.type")
-    known = ("WarmupLR", "WarmupDecayLR", "WarmupCosineLR")
-    yield "zero.scheduler", scheduler if scheduler in known else "trainer"
+    yield "zero.scheduler", scheduler if scheduler in SCHEDULERS else "trainer"
     betas = plain.get("optimizer.params.betas")
     if isinstance(betas, list) and len(betas) == 2:
         yield "train.adam_beta1", betas[0]
@@ -219,6 +219,13 @@ def _blocks(plain: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield "zero.warmup_min_ratio", lowest / highest
 
 
+def _other_maker(path: str, given: Any) -> bool:
+    """An optimizer or a schedule of DeepSpeed that the spec does not know."""
+    if path == "optimizer.type":
+        return str(given).lower() not in ("adam", "adamw")
+    return path == "scheduler.type" and given not in SCHEDULERS
+
+
 def _left(path: str, given: Any, schema: Schema) -> list[Problem]:
     """What no field can say."""
     top = path.split(".")[0]
@@ -226,8 +233,6 @@ def _left(path: str, given: Any, schema: Schema) -> list[Problem]:
         return []
     if path not in schema.keys and path not in schema.removed and top not in ("optimizer", "scheduler"):
         return []  # judged as an unknown key
-    if path == "optimizer.type" or path == "scheduler.type":
-        return []
     name = top if top in PRINTED else path
     params: dict[str, Scalar] = {"key": name, "value": shown(given)}
     if top in PRINTED:

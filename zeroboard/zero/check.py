@@ -228,6 +228,18 @@ def unused(value: Mapping[str, Any], schema: Schema) -> list[Problem]:
         if "nvme_path" in block and block.get("device") != "nvme" and block["nvme_path"] is not None:
             field = f"{ZERO}.{name}.nvme_path"
             found.append(_problem("ignored-choice", field, "file-nvme", severity="warning"))
+    return found + _other_stage(value)
+
+
+def _other_stage(value: Mapping[str, Any]) -> list[Problem]:
+    """Keys of a stage that is not this one: DeepSpeed reads them, and heeds them nowhere."""
+    stage, found = stage_of(value), []
+    for key in _block(value, ZERO):
+        of_three = key.startswith("stage3_") or key == "sub_group_size"
+        of_lower = key in ("allgather_bucket_size", "round_robin_gradients")
+        if (of_three and stage in (1, 2)) or (of_lower and stage == 3):
+            field = f"{ZERO}.{key}"[:120]
+            found.append(_problem("ignored-choice", field, "file-stage", severity="info", stage=stage))
     return found
 
 

@@ -52,6 +52,10 @@ class FormPanel:
     """What each rank stores at every stage."""
     upload: gr.UploadButton
     """Brings a data file."""
+    own_json: gr.UploadButton
+    """Brings a DeepSpeed file, whose values go into the form."""
+    own_told: gr.HTML
+    """What became of it."""
 
     def values(self, given: Sequence[Any]) -> dict[str, Any]:
         """What a handler was given, by widget key."""
@@ -98,6 +102,10 @@ def build(spec: RunSpec, choices: prepare.Choices, host: HostFacts, lang: Langua
                         elem_id="f-stage-one",
                         elem_classes=["zb-field"],
                     )
+                    extra["own_json"] = gr.UploadButton(
+                        say("ui.button.own-json", lang), size="sm", elem_id="zb-own-json"
+                    )
+                    extra["own_told"] = gr.HTML(html(tag("p", say("ui.own-json.hint", lang), class_="zb-hint")))
                     _grid(rest, filled, choices, host, lang, made)
             elif rest:
                 _advanced(rest, filled, choices, host, lang, made)
@@ -112,6 +120,8 @@ def build(spec: RunSpec, choices: prepare.Choices, host: HostFacts, lang: Langua
         devices=extra["devices"],
         stages=extra["stages"],
         upload=extra["upload"],
+        own_json=extra["own_json"],
+        own_told=extra["own_told"],
     )
 
 

@@ -13,7 +13,7 @@ from zeroboard.contract.plan import Plan
 from zeroboard.contract.reports import DataReport
 from zeroboard.contract.spec import RunSpec
 from zeroboard.errors import Refused, UsageError, ZeroBoardError
-from zeroboard.services import prepare, runs, uploads
+from zeroboard.services import configs, prepare, runs, uploads
 from zeroboard.ui import form
 from zeroboard.ui.controls import STAGE, control
 from zeroboard.ui.desk import Desk, Written
@@ -244,6 +244,19 @@ def wire(desk: Desk, parts: Parts, preview_tab: PreviewTab) -> SetUp:
         now = {**values(given), "data.path": str(place)}
         return {**_offer(now), desk.kept: {"values": now}, desk.reopened: True}
 
+    def own_json(file: str | None, *given: Any) -> Changes:
+        if not file:
+            raise UsageError("ui.own-json.nothing")
+        try:
+            before = _asked(given)
+            spec, told = configs.spec_with(desk.paths, before, file, host=desk.shared.host.get())
+        finally:
+            Path(file).unlink(missing_ok=True)  # what the browser sent lies in a temporary folder of the server
+        filled, old = form.from_spec(spec), form.from_spec(before)
+        count = sum(filled[key] != old[key] for key in filled)
+        said = plan_view.taken_over(Path(file).name, count, told, desk.lang)
+        return {**show(filled), panel.own_told: html(said), desk.kept: {"values": filled}, desk.reopened: True}
+
     def offer_stage_one(wanted: bool, stage: str) -> Changes:
         choices = form_panel.stages(form_panel.stage_widget(), wanted, desk.lang)
         value = "2" if stage == "1" and not wanted else stage
@@ -274,6 +287,12 @@ def wire(desk: Desk, parts: Parts, preview_tab: PreviewTab) -> SetUp:
         outputs=[*widgets, panel.stage_one, panel.devices, desk.kept, desk.reopened],
     )
     desk.wire.on(panel.upload.upload, upload_data, inputs=[panel.upload, *widgets], outputs=[*offered, *memory])
+    desk.wire.on(
+        panel.own_json.upload,
+        own_json,
+        inputs=[panel.own_json, *widgets],
+        outputs=[*widgets, panel.stage_one, panel.devices, panel.own_told, *memory],
+    )
     desk.wire.on(
         panel.stage_one.input,
         offer_stage_one,

@@ -44,6 +44,12 @@ def _verdict(problems: tuple[Problem, ...], lang: Language) -> Markup:
     return badge("warn", say("ui.plan.warned", lang, n=warned)) if warned else badge("pass", say("ui.plan.ready", lang))
 
 
+def taken_over(name: str, count: int, told: tuple[Problem, ...], lang: Language) -> Markup:
+    """What became of a brought DeepSpeed file: how many settings it changed, and what is to be told about it."""
+    line = tag("p", say("ui.own-json.taken", lang, name=name, count=count), role="status")
+    return join((line, problem_list(told, lang)))
+
+
 def why_not(problems: tuple[Problem, ...], lang: Language) -> str:
     """Why Preview and Start are disabled; empty where they are not."""
     bad = errors(problems)
