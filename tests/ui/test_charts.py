@@ -108,6 +108,24 @@ def test_readings_are_drawn_five_seconds_at_a_time(shown: Snapshot) -> None:
     assert len(set(lengths)) == 12 and lengths[-1] == 56
 
 
+def test_of_several_gpus_the_mean_is_drawn_as_well() -> None:
+    gap = [[(0.0, 80.0), (1.0, None), (2.0, None)], [(0.0, 60.0), (1.0, 50.0), (2.0, None)]]
+    assert curves.mean(gap) == [(0.0, 70.0), (1.0, 50.0), (2.0, None)]
+    history = [scripted.reading(1000.0 + n, scripted.EIGHT) for n in range(9)]
+    page = whole(curves.machine_card(history, "en"))
+    assert page.count("<polyline") == 9 and page.count('class="raw"') == 8 and "each GPU" in page
+    assert "GPU utilisation" in curves.machine_card((), "en", gpus=True)
+    assert "CPU utilisation" in curves.machine_card((), "en")
+
+
+def test_bars_are_to_the_scale_of_a_gpu_where_that_is_known(shown: Snapshot) -> None:
+    peaks = {rank: (40 + rank) << 30 for rank in range(12)}
+    history = (scripted.reading(1000.0, scripted.EIGHT),)
+    page = whole(curves.charts(dataclasses.replace(shown, peaks=peaks, history=history), history, "en"))
+    assert "width:50.0%" in page and "bars to 80.0 GiB, a GPU" in page and "zb-peaks pairs" in page
+    assert "the highest" in curves.charts(shown, (), "en")
+
+
 def test_figures_of_an_axis_are_short(tmp_path: Path) -> None:
     assert [numbers.short(value) for value in (842.0, 12_500.0, 1_200_000.0)] == ["842", "12.5k", "1.2M"]
     assert [numbers.clock(value) for value in (30, 725, 11_100)] == ["0:30", "12:05", "3:05:00"]

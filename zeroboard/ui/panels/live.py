@@ -110,9 +110,9 @@ def build(desk: Desk) -> LivePanel:
         charts = gr.HTML(elem_id="zb-charts", min_height=424)
         with gr.Tabs(elem_id="zb-inner", elem_classes=["zb-inner"]) as inner:
             with gr.Tab(desk.say("ui.tab.proof"), id="proof", elem_id="zb-proof-tab"):
-                proof_html = gr.HTML(elem_id="zb-proof", elem_classes=["zb-panel"], min_height=232)
+                proof_html = gr.HTML(elem_id="zb-proof", elem_classes=["zb-panel"], min_height=168)
             with gr.Tab(desk.say("ui.tab.findings"), id="findings", elem_id="zb-findings-tab") as findings_tab:
-                found = gr.HTML(elem_id="zb-findings", elem_classes=["zb-panel"], min_height=232, js_on_load=REMEDY)
+                found = gr.HTML(elem_id="zb-findings", elem_classes=["zb-panel"], min_height=168, js_on_load=REMEDY)
             with gr.Tab(desk.say("ui.tab.logs"), id="logs"):
                 log_panel = logs.build(desk)
     return LivePanel(
@@ -187,8 +187,13 @@ def _beside(desk: Desk, host: HostFacts, shown: Snapshot | None) -> Beside:
     ours = desk.shared.ours(host.hostname)
     if shown is None:
         return Beside(ours=ours)
-    mine = frozenset(shown.state.devices)
+    mine = _gpus(shown)
     return Beside(ours=ours, mine=mine, training=shown.state.state == "running", history=shown.history)
+
+
+def _gpus(shown: Snapshot) -> frozenset[str]:
+    """UUIDs of the run's GPUs; none of a run on the processor."""
+    return frozenset(shown.state.devices) - {"cpu"}
 
 
 def _health(desk: Desk, panel: LivePanel, at: Look, shown: Snapshot) -> None:
@@ -199,7 +204,7 @@ def _health(desk: Desk, panel: LivePanel, at: Look, shown: Snapshot) -> None:
     def draw() -> str:
         asked = alive and host.gpus
         wrong = gpus.troubles(host, _beside(desk, host, shown), desk.lang) if asked else None
-        many = len(shown.state.devices)
+        many = len(_gpus(shown))
         return html(health.health(shown.proof, found, wrong, desk.lang, alive=alive, gpus=many))
 
     at.put(panel.health, "health", desk.shared.drawn(f"health {desk.lang} {shown.state.id}", parts, draw))
@@ -214,7 +219,7 @@ def _pictures(desk: Desk, panel: LivePanel, shown: Snapshot) -> Iterator[tuple[g
     yield panel.progress, "progress", html(view.progress(shown, lang))
     yield panel.outcome, "outcome", html(view.outcome(shown, lang, desk.shared.findings(shown)))
     history = curves.settled(shown.history)
-    machine = drawn("busy", (history[-1:],), lambda: curves.machine_card(history, lang))
+    machine = drawn("busy", (history[-1:],), lambda: curves.machine_card(history, lang, bool(_gpus(shown))))
     parts = (shown.series, tuple(shown.peaks.items()), machine, shown.state.steps)
     rate = desk.shared.rate(run_id)
     page = drawn("charts", parts, lambda: curves.charts(shown, history, lang, rate, Markup(machine)))

@@ -153,10 +153,13 @@ ROWS = 8
 """Ranks below each other; more of them stand in pairs."""
 
 
-def machine_card(history: Sequence[Reading], lang: Language) -> Markup:
-    """How busy the devices were over the time of the run: each GPU a light line and their mean, or the processor."""
+def machine_card(history: Sequence[Reading], lang: Language, gpus: bool = False) -> Markup:
+    """How busy the devices were over the time of the run: each GPU a light line and their mean, or the processor.
+
+    `gpus`: the run is known to use some, also before the first reading.
+    """
     lines = busy(history)
-    gpus = any(reading.gpus for reading in history)
+    gpus = any(reading.gpus for reading in history) or (gpus and not history)
     title = say("ui.chart.busy.gpus" if gpus else "ui.chart.busy.cpu", lang)
     began = history[0].time if history else 0.0
     axes = Axes(

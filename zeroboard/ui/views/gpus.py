@@ -74,14 +74,14 @@ def troubles(host: HostFacts, beside: Beside, lang: Language) -> dict[str, list[
                 told.setdefault(alert.kind, say(f"ui.health.gpu.{alert.kind}", lang))
                 found.setdefault(alert.kind, []).append(str(gpu.index))
     listed = {gpu.uuid for gpu in host.gpus} | {piece.uuid for gpu in host.gpus for piece in gpu.slices or ()}
-    gone = sorted(uuid[:SHORT] for uuid in beside.mine - listed)
+    gone = sorted(uuid.removeprefix("GPU-")[:SHORT] for uuid in beside.mine - listed)
     worst = {say("ui.health.gpu.gone", lang): gone} if gone else {}
     return worst | {told[kind]: found[kind] for kind in KINDS if kind in found}
 
 
 KINDS = ("lost", "stranger", "memory", "throttle", "idle")
 """Of alerts that warn, the worst first."""
-SHORT = 12
+SHORT = 8
 """Characters of a UUID that tell it from others."""
 
 
