@@ -39,7 +39,8 @@ def test_padding_is_neither_seen_nor_learned() -> None:
 @pytest.mark.parametrize("keeps_positions", [True, False])
 def test_loss_and_gradients_equal_the_models_own(model: torch.nn.Module, keeps_positions: bool) -> None:
     batch = Collator(2)(samples())
-    learned, tokens = batch.pop("counts").tolist()
+    learned, tokens, rows = batch.pop("counts").tolist()
+    assert rows == len(samples())
     assert (learned, tokens) == ((batch["labels"][:, 1:] != IGNORED).sum(), batch["attention_mask"].sum())
     model.zero_grad()
     plain = model(**batch).loss

@@ -24,6 +24,7 @@ Offload = Literal["none", "optimizer", "all"]
 MethodKind = Literal["lora", "full"]
 Precision = Literal["auto", "bf16", "fp16", "fp32"]
 Schedule = Literal["linear", "cosine", "constant"]
+Packing = Literal["none", "grouped", "packed"]
 Place = Literal["cpu", "nvme"]
 Switch = Literal["auto", "on", "off"]
 OptimizerMaker = Literal["trainer", "deepspeed"]
@@ -67,6 +68,9 @@ class DataSpec(Part):
     """Longer conversations are cut to this many tokens."""
     evaluation: float = option(0.0, ge=0.0, le=0.5)
     """Share of the rows that is held out: not trained on, their loss is measured instead. 0: none."""
+    packing: Packing = option("none", advanced=True)
+    """How samples of unlike length share a batch: padded as they come, with others of like length, or several in one
+    row of the maximum length, none of which sees another."""
 
 
 class MethodSpec(Part):

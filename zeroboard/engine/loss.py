@@ -31,9 +31,9 @@ class Collator:
         self.pad = pad
 
     def __call__(self, samples: Sequence[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
-        """`input_ids`, `attention_mask` and `labels`, each (samples, longest), and `counts`, (2,); int64.
+        """`input_ids`, `attention_mask` and `labels`, each (samples, longest), and `counts`, (3,); int64.
 
-        `counts`: the learned tokens of the batch, and all of them without padding.
+        `counts`: the learned tokens of the batch, all of them without padding, and the samples.
         """
         rows = [sample["input_ids"] for sample in samples]
         labels = [sample["labels"] for sample in samples]
@@ -42,13 +42,43 @@ class Collator:
             "input_ids": pad(rows, batch_first=True, padding_value=self.pad),
             "attention_mask": pad([torch.ones_like(row) for row in rows], batch_first=True, padding_value=0),
             "labels": pad(labels, batch_first=True, padding_value=IGNORED),
-            "counts": torch.stack((count_learned(labels), torch.tensor(sum(map(len, rows))))),
+            "counts": torch.tensor((count_learned(labels), sum(map(len, rows)), len(rows))),
         }
 
 
-def count_learned(labels: Sequence[torch.Tensor]) -> torch.Tensor:
-    """How many tokens of these samples have a loss: the first of each is predicted by nothing."""
-    return torch.stack([(row[1:] != IGNORED).sum() for row in labels]).sum()
+class PackedCollator:
+    """Lays rows of several samples below one another; no sample sees another.
+
+    That holds where positions begin anew with each sample, no attention mask is given and no cache is used: then
+    attention is masked by the positions alone. What fills a row up begins anew as well, so that nothing sees it.
+    """
+
+    def __init__(self, pad: int) -> None:
+        self.pad = pad
+
+    def __call__(self, rows: Sequence[Sequence[dict[str, torch.Tensor]]]) -> dict[str, torch.Tensor]:
+        """`input_ids`, `position_ids` and `labels`, each (rows, longest), and `counts` as `Collator` makes them."""
+        sizes = [sum(len(sample["input_ids"]) for sample in row) for row in rows]
+        ids, positions, labels = [], [], []
+        for row, size in zip(rows, sizes, strict=True):
+            rest = max(sizes) - size
+            parts = [sample["input_ids"] for sample in row] + [torch.full((rest,), self.pad)]
+            ids.append(torch.cat(parts))
+            positions.append(torch.cat([torch.arange(len(part)) for part in parts]))
+            learned = [functional.pad(sample["labels"][1:], (1, 0), value=IGNORED) for sample in row]
+            labels.append(torch.cat([*learned, torch.full((rest,), IGNORED)]))
+        counts = (count_learned(labels), sum(sizes), sum(map(len, rows)))
+        return {
+            "input_ids": torch.stack(ids),
+            "position_ids": torch.stack(positions),
+            "labels": torch.stack(labels),
+            "counts": torch.tensor(counts),
+        }
+
+
+def count_learned(labels: Sequence[torch.Tensor]) -> int:
+    """How many tokens of these rows have a loss: the first of each is predicted by nothing."""
+    return sum(int((row[1:] != IGNORED).sum()) for row in labels)
 
 
 def learned_loss(
@@ -56,15 +86,14 @@ def learned_loss(
 ) -> torch.Tensor:
     """Sum of the cross entropies of the learned tokens of a batch, divided by `learned`; a scalar in fp32.
 
-    inputs: as the collator makes them. `keeps_positions`: the model can be asked for some positions' scores alone.
+    inputs: as a collator makes them. `keeps_positions`: the model can be asked for some positions' scores alone.
     """
     # position i predicts token i + 1
     targets = inputs["labels"][:, 1:]
     positions = (targets != IGNORED).any(dim=0).nonzero().squeeze(-1)
     wanted = {"logits_to_keep": positions} if keeps_positions else {}
-    scores = model(
-        input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"], use_cache=False, **wanted
-    ).logits
+    seen = {name: inputs[name] for name in ("input_ids", "attention_mask", "position_ids") if name in inputs}
+    scores = model(**seen, use_cache=False, **wanted).logits
     if not keeps_positions:
         scores = scores[:, positions]
     total = functional.cross_entropy(

@@ -139,9 +139,9 @@ class _Sums:
 class TrainingReporter(TrainerCallback):
     """Turns the Trainer's steps into events, and a stop request into the end of the loop.
 
-    Before each step the ranks add up four numbers in one message: its learned tokens, all its tokens, the ranks that
-    see a request to stop and keep, those that see one to discard. So the throughput counts every rank, and all ranks
-    learn of a stop at the same step, whoever saw it first; they finish that step and leave.
+    Before each step the ranks add up five numbers in one message: its learned tokens, all its tokens, its samples, the
+    ranks that see a request to stop and keep, those that see one to discard. So the throughput counts every rank, and
+    all ranks learn of a stop at the same step, whoever saw it first; they finish that step and leave.
     """
 
     def __init__(
@@ -149,7 +149,6 @@ class TrainingReporter(TrainerCallback):
         reporter: Reporter,
         *,
         facts: dict[str, int],
-        samples_a_step: int,
         evaluates: bool = False,
         evaluate_every: int | None = None,
     ) -> None:
@@ -162,12 +161,12 @@ class TrainingReporter(TrainerCallback):
         """The step after which the last evaluation was made."""
         self.facts = facts
         """`rows`, `parameters`, `trainable_parameters`."""
-        self.samples_a_step = samples_a_step
         self.stop: StopRequest | None = None
         """Set, on every rank alike, once the ranks have agreed to leave."""
         self._agreed: _Sums | None = None
         """What the ranks told each other before the present step."""
         self._tokens = 0
+        self._samples = 0
         self._since = (0, 0.0)
         self._step = 0
         self._peak = PeakWatch(lambda peak: reporter.memory(step=self._step, peak=peak))
@@ -180,7 +179,7 @@ class TrainingReporter(TrainerCallback):
         self.reporter.training(steps=state.max_steps, epochs=float(args.num_train_epochs), **self.facts)
 
     def agree(self, own: torch.Tensor) -> torch.Tensor:
-        """Called by all ranks before a step with `own`, this rank's [learned tokens, tokens], int64.
+        """Called by all ranks before a step with `own`, this rank's [learned tokens, tokens, samples], int64.
 
         Returns the learned tokens of all ranks, a scalar on the same device.
         """
@@ -208,8 +207,9 @@ class TrainingReporter(TrainerCallback):
         self._step = state.global_step
         self._peak.look()
         assert self._agreed is not None  # the trainer asks for it before each step
-        _, tokens, keep, discard = self._agreed.read()
+        _, tokens, samples, keep, discard = self._agreed.read()
         self._tokens += tokens
+        self._samples += samples
         if self.evaluates and self.evaluate_every is not None:
             control.should_evaluate = state.global_step % self.evaluate_every == 0
         if keep or discard:
@@ -259,8 +259,8 @@ class TrainingReporter(TrainerCallback):
             learning_rate=float(logs["learning_rate"]),
             grad_norm=finite(logs.get("grad_norm")),
             tokens_per_s=self._tokens / seconds,
-            samples_per_s=self.samples_a_step * steps / seconds,
+            samples_per_s=self._samples / seconds,
             step_time=seconds / max(steps, 1),
         )
-        self._tokens = 0
+        self._tokens = self._samples = 0
         self._since = (state.global_step, now)

@@ -20,7 +20,7 @@ from transformers import TrainingArguments, set_seed
 from zeroboard.contract.plan import Plan, Resolved
 from zeroboard.contract.spec import RunSpec
 from zeroboard.engine.heart import Heart
-from zeroboard.engine.loss import Collator
+from zeroboard.engine.isolation import IsolationCheck
 from zeroboard.engine.marking import end_tokens
 from zeroboard.engine.model import count_parameters, dry_save, load_model, save_result
 from zeroboard.engine.rendering import ensure_template
@@ -95,25 +95,28 @@ def train(run: RunPaths, reporter: Reporter) -> None:
     training = TrainingReporter(
         reporter,
         facts={"rows": len(data), "parameters": parameters, "trainable_parameters": trainable},
-        samples_a_step=resolved.batch.total,
         evaluates=held_out is not None,
         evaluate_every=spec.train.evaluate_every,
     )
     proof = ProofTaker(reporter, device=device)
+    isolation = IsolationCheck(data) if spec.data.packing == "packed" else None
     pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0  # never seen: masked everywhere
     reporter.launching(0.7, "progress.launch.optimizer" if resolved.offload == "none" else "progress.launch.build")
     trainer = SupervisedTrainer(
         reporter=reporter,
         training=training,
+        data=data,
         held_out=held_out,
+        pad=int(pad),
+        packing=spec.data.packing,
         model=model,
         args=arguments,
-        train_dataset=data,
-        data_collator=Collator(int(pad)),
         processing_class=tokenizer,
-        callbacks=[proof, training],
+        callbacks=[isolation, proof, training] if isolation is not None else [proof, training],
     )
     proof.trainer = trainer
+    if isolation is not None:
+        isolation.trainer = trainer
     trainer.train()
     step = trainer.state.global_step
     if training.stop is not None and training.stop.discard:

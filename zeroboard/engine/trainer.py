@@ -13,11 +13,13 @@ from typing import Any
 import torch
 from torch import nn
 from transformers import Trainer
+from transformers.trainer_pt_utils import LengthGroupedSampler
 
+from zeroboard.contract.spec import Packing
 from zeroboard.engine.evaluate import evaluation_loss
-from zeroboard.engine.loss import can_keep_positions, learned_loss
+from zeroboard.engine.loss import Collator, PackedCollator, can_keep_positions, learned_loss
 from zeroboard.engine.reporter import Reporter, TrainingReporter
-from zeroboard.engine.store import TokenData
+from zeroboard.engine.store import PackedData, TokenData
 from zeroboard.files import share
 
 
@@ -28,9 +30,24 @@ class SupervisedTrainer(Trainer):
     """Already divided by the learned tokens of all passes."""
 
     def __init__(
-        self, *, reporter: Reporter, training: TrainingReporter, held_out: TokenData | None, **kwargs: Any
+        self,
+        *,
+        reporter: Reporter,
+        training: TrainingReporter,
+        data: TokenData,
+        held_out: TokenData | None,
+        pad: int,
+        packing: Packing,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        packed = packing == "packed"
+        super().__init__(
+            train_dataset=PackedData(data) if packed else data,
+            data_collator=PackedCollator(pad) if packed else Collator(pad),
+            **kwargs,
+        )
+        self._lengths = data.lengths() if packing == "grouped" else None
+        self._held_collator = Collator(pad)
         self.reporter = reporter
         self.training = training
         self.held_out = held_out
@@ -48,8 +65,15 @@ class SupervisedTrainer(Trainer):
         what else they have to (see `TrainingReporter`), so that a step pays for one.
         """
         batches = list(itertools.islice(epoch_iterator, num_batches))
-        own = torch.stack([batch["counts"] for batch in batches]).sum(0) if batches else torch.zeros(2)
+        own = torch.stack([batch["counts"] for batch in batches]).sum(0) if batches else torch.zeros(3)
         return batches, self.training.agree(own.to(device=device, dtype=torch.int64))
+
+    def _get_train_sampler(self, train_dataset: Any = None) -> torch.utils.data.Sampler[int] | None:
+        if self._lengths is None:
+            return super()._get_train_sampler(train_dataset)
+        # samples that go through the model together are of like length; which, and when, is left to chance
+        together = self.args.train_batch_size * self.args.gradient_accumulation_steps * self.args.world_size
+        return LengthGroupedSampler(together, lengths=self._lengths)
 
     def compute_loss(
         self,
@@ -79,7 +103,7 @@ class SupervisedTrainer(Trainer):
             loss = evaluation_loss(
                 self.model_wrapped,
                 self.held_out,
-                self.data_collator,
+                self._held_collator,
                 micro=self.args.per_device_train_batch_size,
                 device=self.args.device,
                 keeps_positions=self._keeps_positions,

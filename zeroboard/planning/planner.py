@@ -29,7 +29,7 @@ from zeroboard.planning.machine import check as check_machine
 from zeroboard.planning.rules import check, disk_needed
 from zeroboard.planning.specs import spec_yaml
 from zeroboard.planning.steps import schedule_steps, steps
-from zeroboard.planning.tokens import tokens_key
+from zeroboard.planning.tokens import rows_of, tokens_key
 from zeroboard.settings import AUTH
 from zeroboard.zero.config import Sizes, bucket, config_name, deepspeed_config, uses_nvme
 
@@ -227,7 +227,7 @@ def _steps(spec: RunSpec, tokens: TokenFacts | None, ranks: int) -> int | None:
     if tokens is None:
         return train.max_steps  # the Trainer takes as many, however much data there is
     return steps(
-        tokens.rows,
+        rows_of(tokens, spec.data.packing),
         ranks=ranks,
         micro=train.micro_batch,
         accumulation=train.accumulation,

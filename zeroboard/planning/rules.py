@@ -13,6 +13,7 @@ from zeroboard.contract.problems import Problem, Scalar, Severity
 from zeroboard.planning import zero_rules
 from zeroboard.planning.choices import BF16_CAPABILITY, lowest_capability, usable_gpus
 from zeroboard.planning.facts import Facts
+from zeroboard.planning.tokens import RECURRENT, nothing_learned
 from zeroboard.planning.visible import visible_gpus
 from zeroboard.zero.promise import targeted
 
@@ -189,7 +190,10 @@ def data_good(facts: Facts) -> list[Problem]:
         found.append(_problem(code, field, "some", params, severity="warning"))
     if tokens is not None:
         params = {"count": tokens.without_trainable, "length": facts.spec.data.max_length}
-        if tokens.rows == 0:
+        nothing = nothing_learned(tokens, path=Path(data.path), max_length=facts.spec.data.max_length)
+        if nothing is not None and nothing.code == "template-refused":
+            found.append(nothing)
+        elif nothing is not None:
             found.append(_problem(code, "data.max_length", "nothing-learned", params))
         elif tokens.without_trainable:
             found.append(_problem(code, "data.max_length", "left-out", params, severity="warning"))
@@ -222,6 +226,15 @@ def model_good(facts: Facts) -> list[Problem]:
         mend = {"data.max_length": most}
         found.append(_problem("value-range", "data.max_length", "context", params, severity="warning", mend=mend))
     return found
+
+
+def packing_isolated(facts: Facts) -> list[Problem]:
+    """Samples that share a row must not see each other."""
+    model = facts.model
+    if facts.spec.data.packing != "packed" or model is None or model.model_type not in RECURRENT:
+        return []
+    params = {"model": model.name, "type": model.model_type}
+    return [_problem("model-unsupported", "data.packing", "packing", params, mend={"data.packing": "grouped"})]
 
 
 def targets_exist(facts: Facts) -> list[Problem]:
@@ -292,6 +305,7 @@ RULES: tuple[Rule, ...] = (
     gpus_available,
     gpus_busy,
     model_good,
+    packing_isolated,
     targets_exist,
     data_good,
     paths_safe,

@@ -8,6 +8,7 @@ from pathlib import Path
 from zeroboard.catalogue import bundled_model
 from zeroboard.contract.plan import TOKENS_VERSION, ModelFacts, TokenFacts
 from zeroboard.contract.problems import Problem, Scalar
+from zeroboard.contract.spec import Packing
 from zeroboard.data.folders import data_files
 from zeroboard.files import sha256_file, sha256_text, to_json
 from zeroboard.modelfiles import TOKEN_FILES
@@ -55,6 +56,21 @@ def nothing_learned(facts: TokenFacts, *, path: Path, max_length: int) -> Proble
         return Problem(code="template-refused", field="data.path", params=params)
     params = {"path": path.name, "rows": facts.without_trainable + facts.refused, "max_length": max_length}
     return Problem(code="no-trainable-tokens", field="data.path", params=params)
+
+
+RECURRENT = frozenset(
+    (
+        "bamba", "falcon_h1", "falcon_mamba", "granitemoehybrid", "jamba", "lfm2", "lfm2_moe", "mamba", "mamba2",
+        "nemotron_h", "qwen3_5", "qwen3_5_moe", "qwen3_next", "recurrent_gemma", "rwkv", "xlstm", "zamba", "zamba2",
+    )
+)  # fmt: skip
+"""Types of models that carry a state from token to token. Packed samples would hand it on to their neighbours, so they
+are not packed; every other model is asked itself before its first step."""
+
+
+def rows_of(facts: TokenFacts, packing: Packing) -> int:
+    """What an epoch has to go through: the samples, or the rows that they share."""
+    return facts.packed if packing == "packed" else facts.rows
 
 
 STEP = 64

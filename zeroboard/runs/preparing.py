@@ -11,7 +11,7 @@ from zeroboard.contract.problems import Problem
 from zeroboard.contract.requests import ConvertRequest, TokeniseRequest
 from zeroboard.contract.spec import RunSpec
 from zeroboard.planning.steps import steps
-from zeroboard.planning.tokens import nothing_learned, tokens_key
+from zeroboard.planning.tokens import nothing_learned, rows_of, tokens_key
 from zeroboard.runs.context import Context, Failed
 
 log = logging.getLogger(__name__)
@@ -89,7 +89,7 @@ def check_data(context: Context, resolved: Resolved, spec: RunSpec) -> None:
 def count_steps(resolved: Resolved, spec: RunSpec, tokens: TokenFacts) -> int:
     """How many optimizer steps it will be, now that the rows are known."""
     return steps(
-        tokens.rows,
+        rows_of(tokens, spec.data.packing),
         ranks=resolved.batch.gpus,
         micro=resolved.batch.micro,
         accumulation=resolved.batch.accumulation,
