@@ -1,16 +1,18 @@
-"""`zeroboard show RUN`: one run, whole."""
+"""`zeroboard show RUN [--html FILE]`: one run, whole; or as a page that can be handed on."""
 
 from __future__ import annotations
 
 import argparse
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from zeroboard.cli.diagnose import print_finding
 from zeroboard.cli.face import Face, clock, number, size
+from zeroboard.files import write_atomic
 from zeroboard.messages import Language, say
-from zeroboard.services import runs, show
+from zeroboard.services import report_html, runs, show
 
 LAST = 8
 """How many of the last steps are shown."""
@@ -18,11 +20,18 @@ LAST = 8
 
 def configure(parser: argparse.ArgumentParser, language: Language) -> None:
     parser.add_argument("run", metavar="RUN", help=say("cli.option.run", language))
+    parser.add_argument("--html", metavar="FILE", help=say("cli.show.html", language))
 
 
 def run(asked: argparse.Namespace, face: Face) -> int:
     runs.adopt_orphans(face.paths)
-    said = show.show(face.paths, runs.find(face.paths, asked.run), language=face.language)
+    run_id = runs.find(face.paths, asked.run)
+    if asked.html is not None:
+        write_atomic(Path(asked.html), report_html.make(face.paths, run_id, face.language))
+        face.note(face.say("cli.show.html-written", path=asked.html))
+        if not face.json:
+            return 0
+    said = show.show(face.paths, run_id, language=face.language)
     if face.json:
         face.print_json(said)
     else:

@@ -13,7 +13,7 @@ from zeroboard import __version__
 from zeroboard.errors import NotFound, ZeroBoardError
 from zeroboard.messages import LANGUAGES, Language, has, say
 from zeroboard.paths import Paths, confine
-from zeroboard.services import logs, results, runs, uploads
+from zeroboard.services import exports, logs, report_html, results, runs, uploads
 from zeroboard.ui import dashboard, login
 from zeroboard.ui.guard import App, Guard, Receive, Scope, Send
 from zeroboard.ui.shared import Shared
@@ -91,6 +91,20 @@ def make_app(
             raise NotFound("error.no-report", run=name)
         names = {"Content-Disposition": f'attachment; filename="{name.replace("/", "-")}-verify.json"'}
         return Response(found.model_dump_json(indent=2), media_type="application/json", headers=names)
+
+    @app.get("/files/exports/{export_id}/report")
+    def export_report(export_id: str) -> Response:
+        found = exports.read_report(paths.export(export_id))
+        if found is None:
+            raise NotFound("error.export-not-found", id=export_id)
+        names = {"Content-Disposition": f'attachment; filename="export-{export_id}.json"'}
+        return Response(found.model_dump_json(indent=2), media_type="application/json", headers=names)
+
+    @app.get("/files/runs/{run_id}/summary")
+    def summary(request: Request, run_id: str) -> Response:
+        page = report_html.make(paths, run_id, language(request))
+        names = {"Content-Disposition": f'attachment; filename="{paths.run(run_id).id}.html"'}
+        return Response(page, media_type="text/html; charset=utf-8", headers=names)
 
     @app.exception_handler(ZeroBoardError)
     def told(request: Request, error: ZeroBoardError) -> PlainTextResponse:

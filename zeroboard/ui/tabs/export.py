@@ -16,6 +16,7 @@ from zeroboard.services.results import Output
 from zeroboard.ui.controls import Choice
 from zeroboard.ui.desk import Desk
 from zeroboard.ui.panels import chat as chat_panel
+from zeroboard.ui.panels import deliver as deliver_panel
 from zeroboard.ui.stream import Came, stream
 from zeroboard.ui.views import export as view
 from zeroboard.ui.wiring import Changes, html
@@ -39,6 +40,7 @@ class ExportTab:
     talk: gr.Column
     """What is there only when it can be loaded."""
     chat: chat_panel.ChatPanel
+    deliver: deliver_panel.DeliverPanel
     places: gr.State
     """Folders that a person named here: path → `Place`."""
 
@@ -84,9 +86,10 @@ def build(desk: Desk) -> ExportTab:
                     check = gr.Button(say("ui.button.verify"), elem_id="zb-verify", size="md", scale=0, min_width=180)
                 with gr.Column(visible=False) as talk:
                     chat = chat_panel.build(desk)
+                deliver = deliver_panel.build(desk)
     return ExportTab(
         outputs=outputs, list_side=list_side, path=path, base=base, look=look, fold=fold, report=report, check=check,
-        chosen=chosen, talk=talk, chat=chat, places=gr.State({}),
+        chosen=chosen, talk=talk, chat=chat, deliver=deliver, places=gr.State({}),
     )  # fmt: skip
 
 
@@ -135,7 +138,10 @@ def wire(desk: Desk, tab: ExportTab, opens: list[Any]) -> None:
             raise
         yield {**_list(desk, tab, find, (output.id, run_id), known), tab.places: known}
 
-    shown = [tab.report, tab.chosen, tab.talk, tab.check, tab.chat.compare, tab.chat.base_side, tab.chat.title]
+    shown = [
+        tab.report, tab.chosen, tab.talk, tab.check, tab.chat.compare, tab.chat.base_side, tab.chat.title,
+        *tab.deliver.chosen,
+    ]  # fmt: skip
     listed = [tab.outputs, tab.list_side, tab.fold, *shown]
     for number, event in enumerate(opens):
         handler = show_outputs if number == 0 else _again(show_outputs, number)
@@ -149,6 +155,7 @@ def wire(desk: Desk, tab: ExportTab, opens: list[Any]) -> None:
         tab.check.click, verify_output, inputs=[tab.outputs, desk.run, tab.places], outputs=[*listed, tab.places]
     )
     chat_panel.wire(desk, tab.chat, tab.outputs, find, tab.places)
+    deliver_panel.wire(desk, tab.deliver, tab.outputs, find, tab.places)
 
 
 Find = Callable[[str | None, Places], Output]
@@ -179,13 +186,18 @@ def _show(desk: Desk, tab: ExportTab, output: Output | None, places: Places) -> 
     if output is None:
         return {tab.report: html(view.nothing(desk.lang)), tab.chosen: gr.update(visible=False)}
     if output.run_id is None:
-        report, download = places[output.id].report, None
+        report, download, summary = places[output.id].report, None, None
     else:
         report = results.read_report(desk.paths, output)
         download = f"{desk.base}/files/runs/{output.run_id}/report" + (
             f"?checkpoint={output.step}" if output.step is not None else ""
         )
-    page = view.unverified(output, desk.lang) if report is None else view.report(report, output, desk.lang, download)
+        summary = f"{desk.base}/files/runs/{output.run_id}/summary" if output.step is None else None
+    page = (
+        view.unverified(output, desk.lang)
+        if report is None
+        else view.report(report, output, desk.lang, download, summary)
+    )
     return {
         tab.report: html(page),
         tab.chosen: gr.update(visible=True),
@@ -194,6 +206,7 @@ def _show(desk: Desk, tab: ExportTab, output: Output | None, places: Places) -> 
         ),
         tab.talk: gr.update(visible=output.kind in ("lora-adapter", "full-model")),
         **chat_panel.select(desk, tab.chat, output),
+        **deliver_panel.select(desk, tab.deliver, output),
     }
 
 

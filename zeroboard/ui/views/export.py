@@ -50,9 +50,13 @@ def unverified(output: Output, lang: Language) -> Markup:
     )  # fmt: skip
 
 
-def report(found: VerifyReport, output: Output, lang: Language, download: str | None = None) -> Markup:
+def report(
+    found: VerifyReport, output: Output, lang: Language, download: str | None = None, summary: str | None = None
+) -> Markup:
     """Kind, verdict, facts, answers before and after, and each check with what it means."""
-    link = tag("a", say("ui.export.report", lang), href=download, download=True) if download else None
+    links = [tag("a", say("ui.export.report", lang), href=download, download=True)] if download else []
+    if summary:
+        links.append(tag("a", say("ui.export.summary", lang), href=summary, download=True))
     verdict = tag(
         "p",
         badge(found.verdict, say(f"ui.verdict.{found.verdict}", lang)),
@@ -60,7 +64,9 @@ def report(found: VerifyReport, output: Output, lang: Language, download: str | 
         say(f"ui.verdict.{found.verdict}.words", lang),
         class_="zb-verdict",
     )
-    title = tag("div", tag("h3", say("ui.export.checks", lang, n=len(found.checks))), link, class_="zb-title gap")
+    title = tag(
+        "div", tag("h3", say("ui.export.checks", lang, n=len(found.checks))), join(links, " · "), class_="zb-title gap"
+    )
     return join(
         (
             tag("h2", say("ui.tab.export", lang), class_="zb-sr"),
@@ -69,7 +75,7 @@ def report(found: VerifyReport, output: Output, lang: Language, download: str | 
             facts(found.facts, lang),
             answers(found.facts, lang),
             title,
-            _checks(found, lang),
+            check_list(found, lang),
         )
     )
 
@@ -141,7 +147,7 @@ def _said(answer: object, lang: Language) -> object:
     return str(answer) if answer else tag("span", say("ui.export.answers.empty", lang), class_="dim")
 
 
-def _checks(found: VerifyReport, lang: Language) -> Markup:
+def check_list(found: VerifyReport, lang: Language) -> Markup:
     """What did not pass stands open, the worst first; what passed is folded away with its count."""
     order = {"fail": 0, "warn": 1, "skip": 2}
     told = sorted((c for c in found.checks if c.verdict != "pass"), key=lambda c: order[c.verdict])
