@@ -11,8 +11,8 @@ from zeroboard.services import words
 from zeroboard.services.doctor import doctor
 
 NAMES = [
-    "nvml", "driver", "gpus", "torch-cuda", "deepspeed", "ops", "compiler", "memory", "disk", "shm", "packages",
-    "model", "port",
+    "nvml", "driver", "gpus", "torch-cuda", "capability", "p2p", "deepspeed", "ops", "compiler", "memory", "disk",
+    "output", "shm", "packages", "conflicts", "environment", "model", "port",
 ]  # fmt: skip
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +21,7 @@ from zeroboard.contract.state import ENDED
 from zeroboard.errors import BrokenFile, Busy, EngineFailed, NotFound
 from zeroboard.files import write_atomic
 from zeroboard.paths import Paths, RunPaths
-from zeroboard.runs.locks import device_lock
+from zeroboard.runs.locks import device_lock, holder, run_lock
 from zeroboard.runs.processes import alive, kill_marked, marked
 from zeroboard.runs.registry import read_state
 from zeroboard.services import logs, prepare, runs, show
@@ -243,3 +245,44 @@ def test_a_stop_says_what_holds_and_not_what_was_asked_last(paths: Paths) -> Non
         "discard",
         "discard",
     ]
+
+
+def test_a_supervisor_that_does_not_take_over_in_time_never_will(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = make_run(paths)
+    monkeypatch.setattr(runs, "STARTED", 0.2)
+    started: list[subprocess.Popen[bytes]] = []
+
+    def sleepy(argv: list[str], **rest: Any) -> subprocess.Popen[bytes]:
+        started.append(subprocess.Popen(["sleep", "60"], **rest))
+        return started[-1]
+
+    with pytest.raises(EngineFailed):
+        runs.start(paths, run.id, popen=sleepy)
+    assert [process.poll() for process in started] == [-signal.SIGKILL]
+    assert read_state(run).state == "planned" and holder(run.lock) is None
+    monkeypatch.setattr(runs, "STARTED", 60.0)
+    assert runs.start(paths, run.id, popen=popen).state != "planned"  # and it can be started again
+    until(ended(run))
+
+
+def test_a_supervisor_that_takes_over_at_the_last_moment_is_waited_for(
+    paths: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_run(paths)
+    monkeypatch.setattr(runs, "STARTED", 0.0)
+    lock = run_lock(run.lock)
+    assert lock.take(run.id)  # as the supervisor holds it before it has written its first state
+    begun = read_state(run).model_copy(update={"state": "starting"})
+    started: list[subprocess.Popen[bytes]] = []
+
+    def slow(argv: list[str], **rest: Any) -> subprocess.Popen[bytes]:
+        threading.Timer(1.5, write_atomic, (run.state, begun.model_dump_json())).start()
+        started.append(subprocess.Popen(["sleep", "60"], **rest))
+        return started[-1]
+
+    try:
+        assert runs.start(paths, run.id, popen=slow).state == "starting"
+        assert started[0].poll() is None
+    finally:
+        started[0].kill()
+        lock.release()

@@ -133,8 +133,9 @@ def _slurm(plan: Plan, resolved: Resolved, meet: Place, host: HostFacts) -> list
             f'--rdzv-id {shlex.quote(run)}-"$SLURM_JOB_ID"',
             shlex.join(training(folder)),
         ]
-        first = 'first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'
-        body = [first, " \\\n  ".join(agent)]
+        # no `| head`: what writes into a closed pipe fails, and with it the script
+        names = 'names=$(scontrol show hostnames "$SLURM_JOB_NODELIST")'
+        body = [names, "first=${names%%$'\\n'*}", " \\\n  ".join(agent)]
     script = "\n".join([*head, *exports, *body]) + "\n"
     submit = shlex.join(("sbatch", "zeroboard.sbatch"))
     return [

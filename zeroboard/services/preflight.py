@@ -51,6 +51,14 @@ PLACES = {
     "data-refused": "data",
 }
 """Code of a problem → the check in whose place it stands; any other is one of the settings."""
+FAILED = {
+    "disk": "disk-space",
+    "output": "output-not-writable",
+    "packages": "dependency-missing",
+    "torch-cuda": "dependency-version",
+    "port": "port-in-use",
+}
+"""Name of a check of the machine → the code of the problem that it is where it fails."""
 SETTINGS = "settings"
 TORCH = ("torch-cpu", "driver", "architecture")
 """Last parts of the sentences of `dependency-version` that stand in the place of `torch-cuda`."""
@@ -76,7 +84,7 @@ def preflight(paths: Paths, plan: Plan, spec: RunSpec, *, host: HostFacts | None
         host=facts, output=output_folder(paths), toolchain=found, why=why, conflicts=tools.conflicts(paths)
     )
     checks = [_needed(check, plan, spec) for check in machine_checks(machine, paths) if check.name != "model"]
-    own = [*checks, _port(plan, spec, facts), *_inputs(plan)]
+    own = [*checks, _port(spec, facts), *_inputs(plan)]
     problems = (*plan.problems, *moved(plan, machine.host))
     return Preflight(checks=tuple(_merged(own, problems)))
 
@@ -105,15 +113,14 @@ def moved(plan: Plan, host: HostFacts) -> tuple[Problem, ...]:
 def before_start(paths: Paths, plan: Plan, spec: RunSpec | None) -> tuple[Problem, ...]:
     """What stops a start now, though the plan was good when it was made: errors only, the quick ones."""
     host = hosts.facts(paths)
-    found = [*moved(plan, host)]
-    output = output_folder(paths)
-    if not output.writable:
-        found.append(Problem(code="output-not-writable", params={"path": output.path}))
-    if spec is not None:
-        found += port_problems(spec, host)
-        port = _port(plan, spec, host)
-        if port.verdict == "fail":
-            found.append(Problem(code="port-in-use", says=port.says, params=port.params))
+    machine = Machine(host=host, output=output_folder(paths), toolchain=tools.known(paths, host))
+    checks = [*machine_checks(machine, paths), *([_port(spec, host)] if spec is not None else [])]
+    found = [*moved(plan, host), *(port_problems(spec, host) if spec is not None else ())]
+    told = {problem.code for problem in found}
+    for check in checks:
+        code = FAILED.get(check.name, check.name)
+        if check.verdict == "fail" and code not in told:
+            found.append(Problem(code=code, says=check.says, params=check.params))
     return errors(found)
 
 
@@ -137,7 +144,7 @@ def free(meet: Place) -> bool:
     return True
 
 
-def _port(plan: Plan, spec: RunSpec, host: HostFacts) -> DoctorCheck:
+def _port(spec: RunSpec, host: HostFacts) -> DoctorCheck:
     """One machine: the launcher takes a free port of its own, so there only has to be one on loopback."""
     meet = place(spec, host) if spec.devices.nodes > 1 else None
     if meet is not None:
@@ -180,12 +187,14 @@ def _inputs(plan: Plan) -> list[DoctorCheck]:
 
 def _needed(check: DoctorCheck, plan: Plan, spec: RunSpec) -> DoctorCheck:
     """A warning about what this plan does not use is none; what would hinder any plan stays."""
-    unused: dict[str, bool] = {
+    on_cpu = plan.resolved is not None and plan.resolved.device == "cpu"
+    unused = {
         "ops": spec.zero.offload == "none",
         "compiler": spec.zero.offload == "none",
         "deepspeed": spec.zero.stage == "none",
-        "nvml": plan.resolved is not None and plan.resolved.device == "cpu",
-        "gpus": plan.resolved is not None and plan.resolved.device == "cpu",
+        "nvml": on_cpu,
+        "gpus": on_cpu,
+        "shm": on_cpu,
     }
     if check.verdict == "warn" and unused.get(check.name, False):
         return check.model_copy(update={"verdict": "skip"})
