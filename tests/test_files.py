@@ -17,6 +17,7 @@ from zeroboard.files import (
     place,
     read_json,
     read_lines,
+    read_whole,
     sha256_file,
     sha256_text,
     share,
@@ -166,3 +167,12 @@ def test_hashes_are_those_of_the_content(tmp_path: Path) -> None:
     path.write_bytes(json.dumps(["ü"] * 50_000).encode())
     assert sha256_file(path) == hashlib.sha256(path.read_bytes()).hexdigest()
     assert sha256_text("ü") == hashlib.sha256("ü".encode()).hexdigest()
+
+
+def test_what_is_no_regular_file_is_never_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    for path in (tmp_path / "pipe", tmp_path / "zero", tmp_path):
+        with pytest.raises(OSError, match="no regular file"):
+            read_whole(path)
+    assert read_lines(tmp_path / "pipe").lines == ()  # it has no size

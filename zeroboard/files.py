@@ -11,10 +11,11 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from zeroboard.errors import BrokenFile
 
@@ -102,6 +103,24 @@ def append_line(path: Path, line: str) -> None:
         os.close(handle)
 
 
+def open_regular(path: Path) -> BinaryIO:
+    """A file to read, never waiting: what is no regular file (a pipe, a device, a folder) is an `OSError`.
+
+    In a folder that others may write into, a name alone says nothing: opening a pipe would wait for ever.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "no regular file", str(path))
+    return os.fdopen(handle, "rb")
+
+
+def read_whole(path: Path) -> bytes:
+    """All bytes of a regular file; only for small ones. Raises `OSError`."""
+    with open_regular(path) as stream:
+        return stream.read()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lines:
     """What a look at a growing file found."""
@@ -127,7 +146,7 @@ def read_lines(path: Path, offset: int = 0, limit: int = READ_LIMIT) -> Lines:
     start = 0 if restarted else offset
     if size == start:
         return Lines(lines=(), offset=start, restarted=restarted)
-    with path.open("rb") as stream:
+    with open_regular(path) as stream:
         stream.seek(start)
         data = stream.read(limit)
         if b"\n" not in data and len(data) == limit:
@@ -144,7 +163,7 @@ def read_json(path: Path) -> Any:
     The file is read whole: only for small files.
     """
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(read_whole(path).decode("utf-8"))
     except (ValueError, RecursionError) as error:  # also a number of thousands of digits, and nesting thousands deep
         raise BrokenFile("error.broken-file", path=str(path), why=str(error)) from error
 

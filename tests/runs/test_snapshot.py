@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -14,13 +15,14 @@ from zeroboard.contract.findings import Finding
 from zeroboard.contract.plan import TokenFacts
 from zeroboard.contract.readings import GpuReading, Reading
 from zeroboard.contract.state import RunState
+from zeroboard.errors import BrokenFile
 from zeroboard.files import append_line, to_json, write_atomic
 from zeroboard.paths import Paths, RunPaths
 from zeroboard.planning.specs import read_spec, spec_yaml
 from zeroboard.runs.follow import each_step
 from zeroboard.runs.locks import run_lock
 from zeroboard.runs.pace import Ahead
-from zeroboard.runs.registry import read_plan, read_state
+from zeroboard.runs.registry import UNREADABLE, list_runs, read_plan, read_state
 from zeroboard.runs.series import MOST
 from zeroboard.runs.snapshot import SnapshotReader, ahead
 
@@ -217,3 +219,23 @@ def test_the_utilisation_needs_the_name_of_the_cards(tmp_path: Path) -> None:
     slices = tuple(gpu.model_copy(update={"uuid": f"MIG-{gpu.index}"}) for gpu in gpus)
     append_line(run.readings, Reading(time=2.0, gpus=slices).model_dump_json())
     assert reader.read().series.mfu == ()
+
+
+@pytest.mark.timeout(30)
+def test_a_pipe_in_the_place_of_a_file_keeps_nobody_waiting(tmp_path: Path) -> None:
+    paths = Paths(tmp_path)
+    run = make_run(paths)
+    for path in (run.events, run.readings, run.verify_report, run.beats / "rank_0.json", run.logs / "rank_0.log"):
+        path.parent.mkdir(exist_ok=True)
+        path.unlink(missing_ok=True)
+        os.mkfifo(path)
+    seen = SnapshotReader(run).read()
+    assert (seen.report, seen.beats, seen.last, seen.history) == (None, (), None, ())
+    run.plan.unlink()
+    os.mkfifo(run.plan)
+    with pytest.raises(BrokenFile):
+        read_plan(run)
+    run.state.unlink()
+    os.mkfifo(run.state)
+    (listed,) = list_runs(paths)
+    assert listed.problem is not None and listed.problem.code == UNREADABLE

@@ -11,6 +11,7 @@ from typing import Literal
 from pydantic import ValidationError
 
 from zeroboard.contract.base import Record
+from zeroboard.files import read_whole
 from zeroboard.paths import RunPaths
 
 Where = Literal["start", "load", "forward", "backward", "optimizer", "save", "eval", "wait", "end"]
@@ -49,7 +50,7 @@ def read_beats(run: RunPaths) -> tuple[Beat, ...]:
     found: list[Beat] = []
     for path in run.beats.glob("rank_*.json"):
         try:
-            found.append(Beat.model_validate_json(path.read_bytes()))
-        except (FileNotFoundError, ValidationError):  # the run is being removed; or a beat of another version
+            found.append(Beat.model_validate_json(read_whole(path)))
+        except (OSError, ValidationError):  # the run is being removed; or a beat of another version
             continue
     return tuple(sorted(found, key=lambda beat: beat.rank))

@@ -18,6 +18,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from zeroboard.contract.host import HostFacts
+from zeroboard.files import read_whole
 from zeroboard.paths import HOME, Paths
 
 FRESH = 5.0
@@ -40,7 +41,7 @@ def fresh(paths: Paths, *, age: float = FRESH) -> HostFacts | None:
         changed = paths.now.stat().st_mtime
         if abs(time.time() - changed) > age:
             return None
-        return HostFacts.model_validate_json(paths.now.read_bytes())
+        return HostFacts.model_validate_json(read_whole(paths.now))
     except (OSError, ValidationError):  # not there, not ours to read, or of another version
         return None
 
@@ -64,7 +65,7 @@ def ensure(paths: Paths, popen: Callable[..., Any]) -> bool:
 def _running(lock: Path) -> bool:
     """Whether somebody holds the lock. It is held for a moment to find out, which the poller's patience allows for."""
     try:
-        handle = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
+        handle = os.open(lock, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
     try:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from zeroboard.files import open_regular
+
 CHUNK = 1 << 16
 LINE_BYTES = 8192
 """Longer pieces are cut."""
@@ -68,7 +70,7 @@ def lines(log: Log, last: int | None = None) -> Iterator[Line]:
 
     Raises `OSError`.
     """
-    with log.path.open("rb") as stream:
+    with open_regular(log.path) as stream:
         begin = 1 if last is None else _skip(stream, last)
         for number, piece in _pieces(stream, begin):
             text = piece.decode("utf-8", errors="replace")

@@ -14,6 +14,7 @@ from pathlib import Path
 from zeroboard.contract.events import ErrorEvent
 from zeroboard.contract.problems import Problem
 from zeroboard.diagnosis.matching import of_exception
+from zeroboard.files import open_regular
 
 QUOTED = 1500
 """Characters of a message or of a log that a problem quotes."""
@@ -103,7 +104,7 @@ def killed(number: int, *, rank: int | None, oom_kills: int) -> Problem:
 def read_tail(path: Path, size: int = LOG_TAIL) -> str:
     """The last bytes of a log as text; empty where there is none."""
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             end = stream.seek(0, 2)
             stream.seek(max(0, end - size))
             return stream.read().decode("utf-8", errors="replace")

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from zeroboard.contract.base import Record
 from zeroboard.contract.state import ProcessMark
-from zeroboard.files import to_json
+from zeroboard.files import read_whole, to_json
 from zeroboard.paths import Paths
 from zeroboard.runs.processes import alive, own_mark
 
@@ -89,7 +89,9 @@ def device_lock(paths: Paths, device: str) -> Lock:
 def holder(path: Path) -> Holder | None:
     """Who holds a lock file right now; None where nobody does."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # looking works in a cache that may only be read
+        handle = os.open(
+            path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+        )  # looking works in a cache that may only be read
     except FileNotFoundError:
         return None
     try:
@@ -121,6 +123,6 @@ def _try(handle: int, kind: int) -> bool:
 
 def _content(path: Path) -> Holder | None:
     try:
-        return Holder.model_validate_json(path.read_bytes())
-    except (FileNotFoundError, ValidationError):  # not there, or just being written
+        return Holder.model_validate_json(read_whole(path))
+    except (OSError, ValidationError):  # not there, or just being written
         return None

@@ -17,7 +17,7 @@ from zeroboard.contract.problems import Problem
 from zeroboard.contract.spec import RunSpec
 from zeroboard.contract.state import LIVE, RunState
 from zeroboard.errors import BrokenFile, NotFound, ZeroBoardError
-from zeroboard.files import sync_folder, to_json, write_atomic
+from zeroboard.files import read_whole, sync_folder, to_json, write_atomic
 from zeroboard.paths import Paths, RunPaths
 from zeroboard.runs.locks import holder, run_lock
 from zeroboard.runs.processes import alive
@@ -96,7 +96,7 @@ def read_state(run: RunPaths) -> RunState:
     Raises `NotFound` where there is no such run, `BrokenFile` where its state cannot be read.
     """
     try:
-        return RunState.model_validate_json(run.state.read_bytes())
+        return RunState.model_validate_json(read_whole(run.state))
     except (FileNotFoundError, NotADirectoryError) as error:
         if run.folder.is_dir():
             raise BrokenFile("error.broken-file", path=str(run.state), why="missing") from error
@@ -115,7 +115,7 @@ def seen(state: RunState, run: RunPaths) -> RunState:
 def read_plan(run: RunPaths) -> Plan:
     """The plan of a run. Raises `NotFound` or `BrokenFile`."""
     try:
-        return Plan.model_validate_json(run.plan.read_bytes())
+        return Plan.model_validate_json(read_whole(run.plan))
     except FileNotFoundError as error:
         if run.folder.is_dir():
             raise BrokenFile("error.broken-file", path=str(run.plan), why="missing") from error

@@ -29,6 +29,7 @@ from zeroboard.contract.reports import Proof, VerifyReport
 from zeroboard.contract.spec import RunSpec
 from zeroboard.contract.state import ENDED, RunState
 from zeroboard.errors import NotFound
+from zeroboard.files import read_whole
 from zeroboard.paths import RunPaths
 from zeroboard.planning.specs import read_spec
 from zeroboard.runs.follow import Follower
@@ -246,8 +247,8 @@ def ahead(steps: int, plan: Plan | None, spec: RunSpec | None) -> Ahead:
 def read_report(path: Path) -> VerifyReport | None:
     """A verification as it was kept; None where there is none (or none that this version can read)."""
     try:
-        return VerifyReport.model_validate_json(path.read_bytes())
-    except (FileNotFoundError, ValidationError):
+        return VerifyReport.model_validate_json(read_whole(path))
+    except (OSError, ValidationError):
         return None
 
 

@@ -17,6 +17,7 @@ from zeroboard.diagnosis.diagnose import diagnose as judge
 from zeroboard.diagnosis.facts import RunFacts
 from zeroboard.diagnosis.reading import logs
 from zeroboard.errors import NotFound, UsageError
+from zeroboard.files import open_regular
 from zeroboard.messages import Language, say
 from zeroboard.paths import RUN_ID, Paths, RunPaths, reachable
 from zeroboard.planning.specs import read_spec
@@ -110,7 +111,7 @@ def noticed(run: RunPaths) -> tuple[Finding, ...]:
     """What was noticed while a run went on, with its last words, in the order of its first; over or not."""
     found: dict[tuple[str, int | None], Finding] = {}
     try:
-        with run.events.open("rb") as stream:
+        with open_regular(run.events) as stream:
             lines = [line for line in stream if FINDING in line]
     except FileNotFoundError:
         return ()

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from zeroboard.errors import NotFound
+from zeroboard.files import open_regular
 from zeroboard.paths import Paths
 from zeroboard.services import loglines
 from zeroboard.services.loglines import Level, Unfinished
@@ -49,7 +50,7 @@ class LogTail:
 def names(paths: Paths, run_id: str) -> tuple[str, ...]:
     """The logs that are there: `launcher`, `supervisor`, `rank 0`, …"""
     folder = paths.run(run_id).logs
-    found = [(p.stem, p) for p in folder.glob("*.log")] if folder.is_dir() else []
+    found = [(p.stem, p) for p in folder.glob("*.log") if p.is_file()] if folder.is_dir() else []
     ranks = sorted(int(m.group(1)) for _, p in found if (m := _RANK.fullmatch(p.name)))
     others = [name for name in ("launcher", "supervisor", "verbs") if (folder / f"{name}.log").is_file()]
     return (*(f"rank {n}" for n in ranks), *others)
@@ -133,7 +134,7 @@ class _Reader:
         stamp = (facts.st_size, facts.st_mtime_ns)
         if self._made is not None and self._stamp == stamp:
             return self._made
-        with file.open("rb") as stream:
+        with open_regular(file) as stream:
             size = stream.seek(0, os.SEEK_END)
             if size < self._offset:  # replaced by a shorter one
                 self._begin(0)
