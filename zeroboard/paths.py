@@ -187,6 +187,11 @@ class Paths:
         return self.root / "exports"
 
     @property
+    def prompts(self) -> Path:
+        """A person's own prompts, JSON: asked after each run."""
+        return self.root / "prompts.json"
+
+    @property
     def export_jobs(self) -> Path:
         """The records of all exports, a folder each."""
         return self.exports / ".jobs"

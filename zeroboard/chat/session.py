@@ -43,6 +43,9 @@ from zeroboard.runs.verbs import TAIL, argv, environment
 
 log = logging.getLogger(__name__)
 
+LOG_BYTES = 4 << 20
+"""Size from which on a log is put aside (over the one before it) when the next model is loaded."""
+
 PATIENCE = 3.0
 """Seconds that the engine has to leave by itself, and again after it was asked to terminate."""
 
@@ -87,6 +90,7 @@ class ChatSession:
             errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
         else:
             log_to.parent.mkdir(parents=True, exist_ok=True)
+            _bound(log_to)
             errors = log_to.open("a+b")
         process = popen(
             argv("chat"),
@@ -257,3 +261,9 @@ class ChatSession:
             self._said.put(VERB_LINE.validate_json(line))
         except (ValidationError, json.JSONDecodeError):
             log.warning("the chat engine said what is not of the protocol: %r", line[:200])
+
+
+def _bound(path: Path) -> None:
+    """Begin a log anew where it has grown large; engines that are at work go on writing into the old one."""
+    if path.is_file() and path.stat().st_size > LOG_BYTES:
+        path.replace(path.with_name(f"{path.name}.1"))

@@ -20,6 +20,8 @@ def configure(parser: argparse.ArgumentParser, language: Language) -> None:
     parser.add_argument("--compare", action="store_true", help=say("cli.chat.compare", language))
     parser.add_argument("--max-new-tokens", type=int, default=256, metavar="N", help=say("cli.chat.tokens", language))
     parser.add_argument("--temperature", type=float, default=0.0, metavar="T", help=say("cli.chat.heat", language))
+    parser.add_argument("--top-p", type=float, default=1.0, metavar="P", help=say("cli.chat.top-p", language))
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help=say("cli.chat.seed", language))
 
 
 def run(asked: argparse.Namespace, face: Face) -> int:
@@ -27,7 +29,7 @@ def run(asked: argparse.Namespace, face: Face) -> int:
         raise UsageError("cli.chat.json-needs-message")
     place = results.place(face.paths, asked.path, asked.base)
     face.progress(face.say("cli.chat.loading"))
-    session = results.open_chat(place.path, place.base, log_to=face.paths.logs / "chat.log")
+    session = results.open_chat(place.path, place.base, trusted=place.trusted, log_to=face.paths.logs / "chat.log")
     try:
         face.clear()
         if asked.message is not None:
@@ -73,6 +75,8 @@ def _ask(
         compare=asked.compare,
         max_new_tokens=asked.max_new_tokens,
         temperature=asked.temperature,
+        top_p=asked.top_p,
+        seed=asked.seed,
     ):
         match piece:
             case ChatToken():

@@ -21,7 +21,7 @@ def run(asked: argparse.Namespace, face: Face) -> int:
         face.progress(face.say(said.says or f"phase.{said.phase}", **said.params), said.done)
 
     place = results.place(face.paths, asked.path, asked.base)
-    report = results.verify(place.path, base=place.base, load=asked.load, on_progress=progress)
+    report = results.verify(place.path, base=place.base, load=asked.load, trusted=place.trusted, on_progress=progress)
     said = words.report(report, face.language)
     if face.json:
         face.print_json(said)

@@ -58,6 +58,8 @@ class TokeniseRequest(Record):
     """Share of the rows that is held out."""
     seed: int = 0
     """Decides which rows are."""
+    columns: dict[str, str] = {}
+    """What columns of the file mean, our name → theirs."""
     target: str
     """The folder in `cache/tokens/`, absolute; appears whole or not at all."""
     trust_remote_code: bool = False
@@ -72,6 +74,8 @@ class TrainedRows(Record):
     tokens: str
     """The folder in `cache/tokens/`."""
     max_length: int
+    columns: dict[str, str] = {}
+    """What columns of the file mean, our name → theirs."""
 
 
 class VerifyRequest(Record):
@@ -83,6 +87,8 @@ class VerifyRequest(Record):
     load: bool = True
     rows: TrainedRows | None = None
     """Heard with `load`."""
+    prompts: tuple[str, ...] = ()
+    """A person's own, asked after the fixed ones; heard with `load`."""
     trust_remote_code: bool = False
 
 

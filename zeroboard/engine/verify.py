@@ -72,6 +72,7 @@ def main(channel: Channel) -> int:
             base,
             files,
             trust_remote_code=request.trust_remote_code,
+            prompts=(*PROMPTS, *request.prompts),
             on_step=lambda done, says: channel.progress("load", done, says),
         )
         loaded += checks
@@ -82,9 +83,18 @@ def main(channel: Channel) -> int:
 
 
 def judge_loaded(
-    path: Path, base: Path | None, files: FileVerdict, *, trust_remote_code: bool = False, on_step: Step
+    path: Path,
+    base: Path | None,
+    files: FileVerdict,
+    *,
+    trust_remote_code: bool = False,
+    prompts: Sequence[str] = PROMPTS,
+    on_step: Step,
 ) -> tuple[tuple[Check, Check], dict[str, JsonValue]]:
-    """The checks `load` and `effect`, and facts: `load`, `effect` (numbers), `prompts` (answers before and after)."""
+    """The checks `load` and `effect`, and facts: `load`, `effect` (numbers), `prompts` (answers before and after).
+
+    `prompts` begins with `PROMPTS`; the effect is measured on those alone, so that runs can be compared.
+    """
     if files.kind not in ("lora-adapter", "full-model"):
         return (_check("load", "skip", "not-a-model"), _check("effect", "skip", "not-loaded")), {}
     if broken := [c.name for c in files.checks if c.verdict == "fail" and c.name in _MUST_BE_SOUND]:
@@ -95,7 +105,7 @@ def judge_loaded(
             path, base, trust_remote_code=trust_remote_code, on_step=lambda says, done: on_step(done * 0.4, says)
         )
         on_step(0.4, "verify.after")
-        after = ask_all(loaded.model, loaded)
+        after = ask_all(loaded.model, loaded, prompts)
     except CannotLoad as error:
         verdict: CheckVerdict = "fail" if error.damaged else "skip"
         return (_said("load", verdict, error.problem.message_key, error.problem.params), _not_loaded()), {}
@@ -114,25 +124,26 @@ def judge_loaded(
     if load.verdict == "fail":
         return (load, _not_loaded()), facts
     on_step(0.7, "verify.before")
-    before = _before(loaded)
+    before = _before(loaded, prompts)
     if before is None:
-        facts["prompts"] = [{"prompt": p, "after": a.text} for p, a in zip(PROMPTS, after, strict=True)]
+        facts["prompts"] = [{"prompt": p, "after": a.text} for p, a in zip(prompts, after, strict=True)]
         return (load, _check("effect", "skip", "no-base")), facts
     if isinstance(before, CannotLoad):
         return (load, _said("effect", "skip", before.problem.message_key, before.problem.params)), facts
     facts["prompts"] = [
-        {"prompt": p, "before": b.text, "after": a.text} for p, b, a in zip(PROMPTS, before, after, strict=True)
+        {"prompt": p, "before": b.text, "after": a.text} for p, b, a in zip(prompts, before, after, strict=True)
     ]
-    effect, numbers = judge_effect([said.logits for said in before], [said.logits for said in after])
+    fixed = slice(len(PROMPTS))
+    effect, numbers = judge_effect([said.logits for said in before[fixed]], [said.logits for said in after[fixed]])
     facts["effect"] = numbers
     on_step(1.0, "verify.done")
     return (load, effect), facts
 
 
-def ask_all(model: Any, loaded: Loaded) -> list[Said]:
+def ask_all(model: Any, loaded: Loaded, prompts: Sequence[str] = PROMPTS) -> list[Said]:
     """Every prompt: one forward pass, and a short answer with the likeliest token each time."""
     said = []
-    for prompt in PROMPTS:
+    for prompt in prompts:
         ids = prompt_tokens(loaded.tokenizer, [Message(role="user", content=prompt)])
         with torch.inference_mode():
             logits = model(input_ids=torch.tensor([ids], device=model.device)).logits[0].float().cpu()
@@ -190,7 +201,7 @@ def _judge_load(loaded: Loaded, after: Sequence[Said]) -> Check:
     return _check("load", "pass", says, device=loaded.device)
 
 
-def _before(loaded: Loaded) -> list[Said] | CannotLoad | None:
+def _before(loaded: Loaded, prompts: Sequence[str]) -> list[Said] | CannotLoad | None:
     """The same prompts without what was trained; None where a full model's base is not known.
 
     A full model is given up before its base is loaded, so that memory holds one of them at a time.
@@ -204,7 +215,7 @@ def _before(loaded: Loaded) -> list[Said] | CannotLoad | None:
             torch.cuda.empty_cache()
     try:
         with loaded.before() as model:
-            return ask_all(model, loaded)
+            return ask_all(model, loaded, prompts)
     except CannotLoad as error:
         return error
 

@@ -24,6 +24,7 @@ from zeroboard.checkpoints.inspect import inspect
 from zeroboard.checkpoints.whole import whole_folder
 from zeroboard.contract.exports import Delivered, ExportPhase, ExportReport, ExportState, ExportWish
 from zeroboard.contract.problems import Problem, Scalar
+from zeroboard.contract.prompts import read_prompts
 from zeroboard.contract.reports import VerifyReport
 from zeroboard.contract.requests import CompareRequest, Exported, ExportRequest, Progress, VerifyRequest
 from zeroboard.errors import EngineFailed, Refused, ZeroBoardError
@@ -211,7 +212,9 @@ def _verify(paths: Paths, wish: ExportWish, room: Path, record: _Record) -> Veri
         asked = CompareRequest(merged=str(room), path=wish.path, base=wish.base, trust_remote_code=trusted)
         return VerifyReport.model_validate(_call("compare", asked, "check", record))
     rows = results.rows_of(paths, wish.run_id) if wish.run_id is not None else None
-    request = VerifyRequest(path=str(room), base=wish.base, rows=rows, trust_remote_code=trusted)
+    request = VerifyRequest(
+        path=str(room), base=wish.base, rows=rows, prompts=read_prompts(paths), trust_remote_code=trusted
+    )
     return VerifyReport.model_validate(_call("verify", request, "check", record))
 
 

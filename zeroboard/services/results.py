@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
@@ -13,6 +13,7 @@ from pydantic import JsonValue
 from zeroboard.chat.session import ChatSession
 from zeroboard.checkpoints.inspect import inspect
 from zeroboard.checkpoints.verify import make_report, verify_files
+from zeroboard.contract.prompts import read_prompts
 from zeroboard.contract.reports import Kind, Verdict, VerifyReport
 from zeroboard.contract.requests import Progress, TrainedRows, VerifyRequest
 from zeroboard.contract.state import LIVE, RunState
@@ -71,6 +72,8 @@ class Place:
 
     path: Path
     base: Path | None = None
+    trusted: bool = False
+    """It came out of a run whose model may run code of its own: what was said of the model holds for its result."""
 
 
 def outputs(paths: Paths) -> tuple[Output, ...]:
@@ -145,7 +148,15 @@ def verify_output(
     if found.run_id is not None and found.step is None and _state(paths, found.run_id).state in LIVE:
         raise Busy("error.result-unfinished", run=found.run_id)
     rows = rows_of(paths, found.run_id) if found.run_id is not None else None
-    report = verify(found.folder, base=found.base, load=True, rows=rows, on_progress=on_progress)
+    report = verify(
+        found.folder,
+        base=found.base,
+        load=True,
+        rows=rows,
+        trusted=trusts(paths, found.run_id),
+        prompts=read_prompts(paths),
+        on_progress=on_progress,
+    )
     file = report_file(paths, found)
     if file is not None:
         write_atomic(file, to_json(report.model_dump(mode="json")))
@@ -164,7 +175,7 @@ def place(paths: Paths, word: str, base: str | None = None) -> Place:
     `base` names another base than the run's own. Raises `NotFound` for both.
     """
     found = _place(paths, word)
-    return found if base is None else Place(path=found.path, base=there(base))
+    return found if base is None else replace(found, base=there(base))
 
 
 def _place(paths: Paths, word: str) -> Place:
@@ -176,7 +187,18 @@ def _place(paths: Paths, word: str) -> Place:
     run = registry.find(paths, word)
     if not run.model.is_dir():
         raise NotFound("error.no-result", run=run.id)
-    return Place(path=run.model, base=base_of(paths, run.id))
+    return Place(path=run.model, base=base_of(paths, run.id), trusted=trusts(paths, run.id))
+
+
+def trusts(paths: Paths, run_id: str | None) -> bool:
+    """Whether a run's spec lets the model run Python code of its own."""
+    if run_id is None:
+        return False
+    try:
+        spec, _ = read_spec(paths.run(run_id).spec)
+    except ZeroBoardError:
+        return False
+    return spec is not None and spec.model.trust_remote_code
 
 
 def verify(
@@ -185,11 +207,14 @@ def verify(
     base: Path | None = None,
     load: bool,
     rows: TrainedRows | None = None,
+    trusted: bool = False,
+    prompts: Sequence[str] = (),
     on_progress: Callable[[Progress], None] | None = None,
 ) -> VerifyReport:
     """Judge a folder (or a safetensors file): its files, and with `load` also by reloading it in a fresh process.
 
-    `rows`: what it was trained on, heard with `load`.
+    Heard with `load`: `rows`, what it was trained on; `trusted`, its own code may run; `prompts`, asked beside the
+    fixed ones.
 
     Raises `NotFound`, `Refused` where the engine could not judge it, `EngineFailed`.
     """
@@ -198,7 +223,9 @@ def verify(
             raise NotFound("error.path-not-found", path=str(wanted))
     if not load:
         return make_report(path, verify_files(path, base=base))
-    request = VerifyRequest(path=str(path), base=str(base) if base is not None else None, load=True, rows=rows)
+    request = VerifyRequest(path=str(path), base=str(base) if base is not None else None, load=True, rows=rows,
+        prompts=tuple(prompts), trust_remote_code=trusted,
+    )  # fmt: skip
     answer = verbs.call("verify", request, on_progress=on_progress)
     if answer.problems:
         raise Refused(answer.problems)
@@ -209,6 +236,7 @@ def open_chat(
     path: Path,
     base: Path | None = None,
     *,
+    trusted: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
     log_to: Path | None = None,
 ) -> ChatSession:
@@ -218,7 +246,7 @@ def open_chat(
     """
     if not path.exists():
         raise NotFound("error.path-not-found", path=str(path))
-    return ChatSession.open(path, base=base, on_progress=on_progress, log_to=log_to)
+    return ChatSession.open(path, base=base, trust_remote_code=trusted, on_progress=on_progress, log_to=log_to)
 
 
 def unload(session: ChatSession) -> Freed:

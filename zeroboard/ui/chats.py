@@ -50,6 +50,8 @@ class _Engine:
 
     folder: Path
     base: Path | None
+    trusted: bool = False
+    """Its own code may run, as it did in the training."""
     turn: threading.Lock = field(default_factory=threading.Lock)
     """Held by the question that is being answered, and while it is loaded or unloaded."""
     session: ChatSession | None = None
@@ -72,13 +74,13 @@ class Chats:
         self._lock = threading.Lock()
 
     def ask(
-        self, owner: str, folder: Path, base: Path | None, question: Question
+        self, owner: str, folder: Path, base: Path | None, question: Question, *, trusted: bool = False
     ) -> Generator[Stage | Progress | ChatReady | Piece, None, None]:
         """The answer with everything that comes before it: waiting, loading, what is loaded, then `ChatSession.ask`.
 
         Raises what opening and asking raise.
         """
-        engine = self._take(owner, folder, base)
+        engine = self._take(owner, folder, base, trusted)
         with self._lock:
             self._stopped.discard(owner)
             self._dropped.discard(owner)
@@ -173,7 +175,7 @@ class Chats:
             if engine.session is not None:
                 engine.session.close()
 
-    def _take(self, owner: str, folder: Path, base: Path | None) -> _Engine:
+    def _take(self, owner: str, folder: Path, base: Path | None, trusted: bool) -> _Engine:
         """The engine of a folder, held by this browser from now on instead of any other."""
         held = self._of(owner)
         if held is not None and held.folder != folder:
@@ -181,13 +183,15 @@ class Chats:
             if not held.owners:
                 self._end(held)
         with self._lock:
-            engine = self._engines.setdefault(folder, _Engine(folder, base))
+            engine = self._engines.setdefault(folder, _Engine(folder, base, trusted))
             engine.owners.add(owner)
             return engine
 
     def _load(self, engine: _Engine) -> Iterator[Progress]:
         def work(tell: Callable[[Progress], None]) -> ChatSession:
-            return results.open_chat(engine.folder, engine.base, on_progress=tell, log_to=self._log)
+            return results.open_chat(
+                engine.folder, engine.base, trusted=engine.trusted, on_progress=tell, log_to=self._log
+            )
 
         for line in stream(work):
             if isinstance(line, Came):

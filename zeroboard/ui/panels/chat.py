@@ -10,6 +10,7 @@ from typing import Any
 
 import gradio as gr
 
+from zeroboard.contract.prompts import MOST, read_prompts, write_prompts
 from zeroboard.contract.requests import (
     ChatDone,
     ChatFailed,
@@ -20,13 +21,14 @@ from zeroboard.contract.requests import (
     Progress,
 )
 from zeroboard.errors import UsageError, ZeroBoardError
+from zeroboard.services import results
 from zeroboard.services.results import Output
 from zeroboard.ui.chats import Question
 from zeroboard.ui.controls import Choice, Number
 from zeroboard.ui.desk import Desk
 from zeroboard.ui.views import chat as view
 from zeroboard.ui.views.markup import tag
-from zeroboard.ui.wiring import Changes, html
+from zeroboard.ui.wiring import Changes, html, notice
 
 MOST_TOKENS = 2048
 MOST_SEED = 2**32 - 1
@@ -59,6 +61,10 @@ class ChatPanel:
     settings: tuple[Any, ...]
     """Tokens, temperature, top-p, seed."""
     prompt: gr.HTML
+    saved: gr.Accordion
+    prompts: gr.Textbox
+    """Asked after each run, one a line."""
+    keep: gr.Button
     said: gr.State
     """`Said`: the conversation of this browser."""
 
@@ -117,6 +123,12 @@ def build(desk: Desk) -> ChatPanel:
             )
         with gr.Accordion(say("ui.chat.prompt"), open=False, elem_id="zb-prompt-fold", elem_classes=["zb-advanced"]):
             prompt = gr.HTML(html(view.prompt(None, None, desk.lang)), elem_id="zb-prompt")
+        with gr.Accordion(say("ui.chat.saved"), open=False, elem_id="zb-saved", elem_classes=["zb-advanced"]) as saved:
+            prompts = gr.Textbox(
+                label=say("ui.chat.saved.label"), info=say("ui.chat.saved.hint", most=MOST), lines=4, max_lines=10,
+                elem_id="zb-saved-prompts", elem_classes=["zb-field"],
+            )  # fmt: skip
+            keep = gr.Button(say("ui.chat.saved.keep"), size="sm", scale=0, min_width=140, elem_id="zb-saved-keep")
         with gr.Row(elem_classes=["zb-actions"]):
             clear = gr.Button(say("ui.button.clear"), size="sm", scale=0, min_width=140, elem_id="zb-clear")
             unload = gr.Button(say("ui.button.unload"), size="sm", scale=0, min_width=180, elem_id="zb-unload")
@@ -124,6 +136,7 @@ def build(desk: Desk) -> ChatPanel:
         title=title, status=status, mode=mode, chats={"base": base, "tuned": tuned}, prompt=prompt,
         figures={"base": base_figures, "tuned": tuned_figures}, base_side=base_side, question=question, send=send,
         stop=stop, clear=clear, unload=unload, compare=compare, settings=settings, said=gr.State(Said()),
+        saved=saved, prompts=prompts, keep=keep,
     )  # fmt: skip
 
 
@@ -197,7 +210,8 @@ def wire(desk: Desk, panel: ChatPanel, outputs: Any, find: Callable[[str | None,
         ended: dict[Any, Any] = {panel.send: gr.update(interactive=True), panel.stop: gr.update(interactive=False)}
         try:
             owner = request.session_hash or ""
-            pieces = chats.ask(owner, output.folder, output.base, question)
+            trusted = results.trusts(desk.paths, output.run_id)
+            pieces = chats.ask(owner, output.folder, output.base, question, trusted=trusted)
             for changes in _answer(desk, panel, pieces, turns, answers):
                 if chats.dropped(owner):
                     pieces.close()
@@ -230,6 +244,16 @@ def wire(desk: Desk, panel: ChatPanel, outputs: Any, find: Callable[[str | None,
     def show_compare(compare: bool) -> Changes:
         return {panel.base_side: gr.update(visible=bool(compare))}
 
+    def show_prompts() -> Changes:
+        return {panel.prompts: "\n".join(read_prompts(desk.paths))}
+
+    def keep_prompts(text: str) -> Changes:
+        kept = write_prompts(desk.paths, text or "")
+        words = desk.say("ui.chat.saved.kept", n=len(kept))
+        return {panel.prompts: "\n".join(kept), desk.wire.notice: notice(words, "info", desk.lang)}
+
+    desk.wire.on(panel.saved.expand, show_prompts, outputs=[panel.prompts])
+    desk.wire.on(panel.keep.click, keep_prompts, inputs=[panel.prompts], outputs=[panel.prompts])
     asked = [outputs, places, panel.mode, panel.question, panel.compare, panel.said, *panel.settings]
     talk = [*panel.chats.values(), *panel.figures.values(), panel.status, panel.said, panel.prompt]
     shown = [panel.question, panel.send, panel.stop, *talk]

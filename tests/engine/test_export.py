@@ -1,0 +1,124 @@
+"""What the verb `export` writes is what there was, in the type and files that were asked for."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoTokenizer
+
+from tests.engine.results import make_adapter, make_full
+from tests.tiny import tiny_model
+from zeroboard.checkpoints.verify import verify_files
+from zeroboard.contract.requests import ExportRequest
+from zeroboard.engine import export as verb
+from zeroboard.engine import verify
+from zeroboard.errors import Refused
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory, tiny_model_folder: Path) -> Path:
+    return make_full(tmp_path_factory.mktemp("full") / "model", tiny_model_folder)
+
+
+@pytest.fixture(scope="module")
+def adapter(tmp_path_factory: pytest.TempPathFactory, tiny_model_folder: Path) -> Path:
+    return make_adapter(tmp_path_factory.mktemp("adapter") / "adapter", tiny_model_folder)
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    found: dict[str, torch.Tensor] = {}
+    for file in folder.glob("*.safetensors"):
+        found |= load_file(file)
+    return found
+
+
+def test_a_model_is_written_in_another_type_and_in_files_of_the_size_asked_for(full: Path, tmp_path: Path) -> None:
+    (full / "LICENSE").write_text("as you like")
+    told: list[float] = []
+    target = tmp_path / "名 字"
+    request = ExportRequest(path=str(full), target=str(target), dtype="bf16", shard_bytes=100_000)
+    written = verb.export(request, lambda done, says, params: told.append(done))
+    assert len(list(target.glob("*.safetensors"))) > 2 and (target / "model.safetensors.index.json").is_file()
+    before, after = weights(full), weights(target)
+    assert before.keys() == after.keys()
+    for name, tensor in before.items():
+        torch.testing.assert_close(after[name], tensor.to(torch.bfloat16), rtol=0, atol=0)
+    assert json.loads((target / "config.json").read_text())["dtype"] == "bfloat16"
+    assert (target / "LICENSE").read_text() == "as you like"
+    assert all(check.verdict in ("pass", "skip") for check in verify_files(target).checks)
+    assert told == sorted(told) and told[-1] == 1.0
+    assert (written.kind, written.template, written.system) == ("full-model", "chatml", None)
+    assert written.stops == ("<|im_end|>",)
+
+
+def test_an_adapter_stays_one_with_its_tokenizer_and_end_tokens(adapter: Path, tmp_path: Path) -> None:
+    target = tmp_path / "out"
+    written = verb.export(ExportRequest(path=str(adapter), target=str(target)))
+    assert written.kind == "lora-adapter"
+    assert (target / "adapter_model.safetensors").is_file()
+    for name, tensor in weights(adapter).items():
+        torch.testing.assert_close(weights(target)[name], tensor, rtol=0, atol=0)
+    tokenizer = AutoTokenizer.from_pretrained(target)
+    assert json.loads((target / "generation_config.json").read_text())["eos_token_id"] == tokenizer.eos_token_id
+
+
+def test_every_end_token_is_kept_and_a_missing_template_is_written_out(tmp_path: Path) -> None:
+    model = tiny_model(tmp_path / "plain", template=None)
+    (model / "generation_config.json").write_text('{"eos_token_id": 0, "temperature": 0.7, "do_sample": true}')
+    target = tmp_path / "out"
+    written = verb.export(ExportRequest(path=str(model), target=str(target)))
+    settings = json.loads((target / "generation_config.json").read_text())
+    end = AutoTokenizer.from_pretrained(target).convert_tokens_to_ids("<|im_end|>")
+    assert (settings["eos_token_id"], settings["temperature"]) == ([0, end], 0.7)
+    assert "<|im_start|>" in (target / "chat_template.jinja").read_text()
+    assert written.template == "chatml"
+
+
+def test_a_system_turn_that_the_template_writes_by_itself_is_known(tmp_path: Path) -> None:
+    template = (
+        "{% if messages[0]['role'] != 'system' %}{{ '<|im_start|>system\nBe kind.<|im_end|>\n' }}{% endif %}"
+        "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>\n' }}{% endfor %}"
+        "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+    )
+    model = tiny_model(tmp_path / "kind", template=template)
+    written = verb.export(ExportRequest(path=str(model), target=str(tmp_path / "out")))
+    assert (written.template, written.system) == ("chatml", "Be kind.")
+    other = tiny_model(tmp_path / "other", template="{% for m in messages %}[{{ m['content'] }}]{% endfor %}")
+    assert verb.export(ExportRequest(path=str(other), target=str(tmp_path / "out2"))).template == "other"
+
+
+def test_what_cannot_be_delivered_is_refused_and_nothing_is_left(full: Path, tmp_path: Path) -> None:
+    quantised = tmp_path / "quantised"
+    shutil.copytree(full, quantised)
+    config = json.loads((quantised / "config.json").read_text())
+    (quantised / "config.json").write_text(json.dumps(config | {"quantization_config": {"quant_method": "x"}}))
+    cut = tmp_path / "cut"
+    shutil.copytree(full, cut)
+    (cut / "model.safetensors").write_bytes((full / "model.safetensors").read_bytes()[:-100])
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    for path, dtype in ((quantised, "fp16"), (cut, None), (empty, None)):
+        with pytest.raises(Refused):
+            verb.export(ExportRequest(path=str(path), target=str(tmp_path / "out"), dtype=dtype))
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["cut", "empty", "quantised"]
+
+
+def test_a_persons_own_prompts_are_asked_before_and_after(adapter: Path, tiny_model_folder: Path) -> None:
+    checks, facts = verify.judge_loaded(
+        adapter, tiny_model_folder, verify_files(adapter, base=tiny_model_folder),
+        prompts=(*verify.PROMPTS, "它<b>切分</b>什么？"), on_step=lambda done, says: None,
+    )  # fmt: skip
+    asked = facts["prompts"]
+    assert isinstance(asked, list)
+    assert [one["prompt"] for one in asked] == [*verify.PROMPTS, "它<b>切分</b>什么？"]  # type: ignore[index, call-overload]
+    assert all({"before", "after"} <= one.keys() for one in asked)  # type: ignore[union-attr]
+    assert [check.verdict for check in checks] == ["pass", "pass"]
+    alone = verify.judge_loaded(
+        adapter, tiny_model_folder, verify_files(adapter, base=tiny_model_folder), on_step=lambda done, says: None
+    )[1]
+    assert alone["effect"] == facts["effect"]
