@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from zeroboard.contract.plan import Plan
 from zeroboard.contract.problems import Problem
+from zeroboard.contract.prompts import read_prompts
 from zeroboard.contract.reports import VerifyReport
 from zeroboard.contract.requests import TrainedRows, VerifyRequest
 from zeroboard.contract.spec import RunSpec
@@ -78,6 +79,7 @@ def verify(context: Context, then: State) -> None:
         path=str(run.model),
         base=resolved.model_path if resolved is not None else None,
         rows=trained_rows(context.paths, context.plan, spec),
+        prompts=read_prompts(context.paths),
         trust_remote_code=spec.model.trust_remote_code,
     )
     try:
