@@ -113,9 +113,9 @@ class Card:
 
     def data(self) -> tuple[str, ...]:
         if self.spec is None:
-            return (f"## {self.say('data')}", self.say("data.unknown"))
+            return (f"## {self.say('data')}", self.say("data-unknown"))
         name = _line(Path(self.spec.data.path).name)
-        return f"## {self.say('data')}", self.say("data.known", name=name)
+        return f"## {self.say('data')}", self.say("data-known", name=name)
 
     def settings(self) -> tuple[str, ...]:
         if self.spec is None:
