@@ -136,7 +136,7 @@ def read_lines(path: Path, offset: int = 0, limit: int = READ_LIMIT) -> Lines:
     """The whole lines between `offset` and the end of the file, at most about `limit` bytes of them.
 
     An unfinished last line stays for the next look. Bytes that are no UTF-8 become replacement characters. A missing
-    file has no lines. A single line longer than `limit` is read whole.
+    file has no lines. A line longer than `limit` comes in pieces: nobody has to hold a gigabyte without an end.
     """
     try:
         size = path.stat().st_size
@@ -149,9 +149,9 @@ def read_lines(path: Path, offset: int = 0, limit: int = READ_LIMIT) -> Lines:
     with open_regular(path) as stream:
         stream.seek(start)
         data = stream.read(limit)
-        if b"\n" not in data and len(data) == limit:
-            data += stream.readline()
     end = data.rfind(b"\n") + 1
+    if not end and len(data) == limit:
+        return Lines(lines=(data.decode("utf-8", errors="replace"),), offset=start + limit, restarted=restarted)
     text = data[:end].decode("utf-8", errors="replace")
     lines = tuple(text.split("\n")[:-1]) if end else ()
     return Lines(lines=lines, offset=start + end, restarted=restarted)
