@@ -35,6 +35,7 @@ def test_a_remedy_fills_the_form_and_starts_nothing(
 ) -> None:
     opened(page, scripted, scripted_runs["failed"])
     before = sorted(path.name for path in (scripted.cache / "runs").iterdir())
+    expect(page.locator("#zb-findings")).to_be_visible(timeout=SOON)  # one that failed is opened for its reason
     page.get_by_role("button", name="What was found").click()
     found = page.locator("#zb-findings")
     expect(found.locator(".zb-finding.root")).to_have_attribute("data-code", "cuda-oom", timeout=SOON)
