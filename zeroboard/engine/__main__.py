@@ -23,6 +23,7 @@ from zeroboard.paths import RunPaths
 VERBS = {
     "convert": "zeroboard.engine.convert",
     "tokenise": "zeroboard.engine.tokens",
+    "sample": "zeroboard.engine.sample",
     "verify": "zeroboard.engine.verify",
     "consolidate": "zeroboard.engine.consolidate",
     "merge": "zeroboard.engine.merge",

@@ -29,7 +29,7 @@ from zeroboard.settings import AUTH
 
 log = logging.getLogger(__name__)
 
-Verb = Literal["convert", "tokenise", "verify", "consolidate", "merge", "compare", "export", "schema", "toolchain"]
+Verb = Literal["convert", "tokenise", "sample", "verify", "consolidate", "merge", "compare", "export", "schema", "toolchain"]
 
 TAIL = 4000
 """Bytes of the log that are quoted."""

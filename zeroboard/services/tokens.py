@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from zeroboard.catalogue import bundled_model
 from zeroboard.contract.plan import Decision, ModelFacts, TokenFacts, read_tokens
 from zeroboard.contract.problems import Problem, Scalar, Severity, errors
 from zeroboard.contract.reports import DataProblem, DataReport
 from zeroboard.contract.requests import Progress, TokeniseRequest
+from zeroboard.contract.samples import SampleRequest, SampleView
+from zeroboard.contract.spec import RunSpec
 from zeroboard.errors import Refused
 from zeroboard.paths import Paths
 from zeroboard.planning.models import read_model
 from zeroboard.planning.tokens import suggest_length, tokens_key
 from zeroboard.runs import verbs
+from zeroboard.services.judging import data_file
 from zeroboard.services.models import prepare_model
-from zeroboard.services.prepare import data_file
+
+NO_COLUMNS: Mapping[str, str] = MappingProxyType({})
+"""Nothing was said about what columns mean; else our name → theirs."""
 
 OnTokens = Callable[[Progress], None]
 
@@ -29,6 +36,7 @@ def with_tokens(
     max_length: int,
     evaluation: float = 0.0,
     seed: int = 0,
+    columns: Mapping[str, str] = NO_COLUMNS,
     trust_remote_code: bool = False,
     on_progress: OnTokens | None = None,
     cancelled: Callable[[], bool] | None = None,
@@ -51,13 +59,14 @@ def with_tokens(
             max_length=max_length,
             evaluation=evaluation,
             seed=seed,
+            columns=columns,
             trust_remote_code=trust_remote_code,
             on_progress=on_progress,
             cancelled=cancelled,
         )
     except Refused as refused:
         return _add(report, _told(refused.problems))
-    return merged(report, tokens, facts, max_length=max_length)
+    return merged(report, seen(tokens, facts, max_length))
 
 
 def tokenised(
@@ -68,15 +77,16 @@ def tokenised(
     max_length: int,
     evaluation: float = 0.0,
     seed: int = 0,
+    columns: Mapping[str, str] = NO_COLUMNS,
     trust_remote_code: bool = False,
     on_progress: OnTokens | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> TokenFacts:
     """What tokenising gives, done now where it was not done before; raises `Refused`, `EngineFailed`, `Cancelled`."""
-    target = paths.tokens / tokens_key(data, model, max_length, evaluation=evaluation, seed=seed)
-    known = read_tokens(target)
-    if known is not None:
-        return known
+    target = paths.tokens / tokens_key(data, model, max_length, evaluation=evaluation, seed=seed, columns=columns)
+    there = read_tokens(target)
+    if there is not None:
+        return there
     if bundled_model(model.name) is not None:
         prepare_model(paths, model.name, on_progress=on_progress)
     request = TokeniseRequest(
@@ -85,6 +95,7 @@ def tokenised(
         max_length=max_length,
         evaluation=evaluation,
         seed=seed,
+        columns=dict(columns),
         target=str(target.absolute()),
         trust_remote_code=trust_remote_code,
     )
@@ -96,18 +107,103 @@ def tokenised(
     return TokenFacts.model_validate(answer.value)
 
 
-def merged(report: DataReport, tokens: TokenFacts, model: ModelFacts, *, max_length: int) -> DataReport:
-    """The report with the facts of its tokens, and with their problems."""
+def sample(
+    paths: Paths,
+    data: str,
+    model: str,
+    *,
+    row: int,
+    max_length: int,
+    columns: Mapping[str, str] = NO_COLUMNS,
+    trust_remote_code: bool = False,
+) -> SampleView:
+    """One row as the model will see it. Raises `NotFound`, `Refused` (no such row, the template), `EngineFailed`."""
+    facts, problems = read_model(model, paths)
+    if facts is None:
+        raise Refused(problems)
+    if bundled_model(facts.name) is not None:
+        prepare_model(paths, facts.name)
+    request = SampleRequest(
+        data_path=str(data_file(data).absolute()),
+        model_path=facts.path,
+        row=row,
+        max_length=max_length,
+        columns=dict(columns),
+        trust_remote_code=trust_remote_code,
+    )
+    answer = verbs.call("sample", request, log_to=paths.logs / "tokenise.log")
+    if errors(answer.problems):
+        raise Refused(answer.problems)
+    return SampleView.model_validate(answer.value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What the tokens of a data file are, and what there is to say about them."""
+
+    tokens: TokenFacts
+    suggestion: Decision | None
+    """A maximum length."""
+    problems: tuple[DataProblem, ...]
+
+
+def seen(tokens: TokenFacts, model: ModelFacts, max_length: int) -> Seen:
+    """The facts with what follows from them."""
     found = suggest_length(tokens, model.context_length)
     suggestion = None
     if found is not None:
         params: dict[str, Scalar] = {"longest": tokens.longest}
         suggestion = Decision(field="data.max_length", value=found[0], says=found[1], params=params)
-    more = {"usable": report.usable - tokens.refused, "refused": report.refused + tokens.refused}
-    known = report.model_copy(
-        update={**more, "changed": report.changed + tokens.folded, "tokens": tokens, "suggestion": suggestion}
+    return Seen(tokens=tokens, suggestion=suggestion, problems=tuple(_problems(tokens, model, max_length)))
+
+
+def of_spec(paths: Paths, spec: RunSpec, *, start: bool, on_progress: OnTokens | None = None) -> Seen | None:
+    """What a spec's data is to its model. With `start` it is tokenised now, else None where it was not before.
+
+    Raises `NotFound` (no such data), `Refused`, `EngineFailed`.
+    """
+    model, problems = read_model(spec.model.path, paths)
+    if model is None:
+        raise Refused(problems)
+    data, wanted = data_file(spec.data.path), spec.data
+    if start:
+        tokens: TokenFacts | None = tokenised(
+            paths,
+            data,
+            model,
+            max_length=wanted.max_length,
+            evaluation=wanted.evaluation,
+            seed=spec.train.seed,
+            columns=wanted.chosen,
+            trust_remote_code=spec.model.trust_remote_code,
+            on_progress=on_progress,
+        )
+    else:
+        key = tokens_key(
+            data,
+            model,
+            wanted.max_length,
+            evaluation=wanted.evaluation,
+            seed=spec.train.seed,
+            columns=wanted.chosen,
+        )
+        tokens = read_tokens(paths.tokens / key)
+    return None if tokens is None else seen(tokens, model, wanted.max_length)
+
+
+def merged(report: DataReport, found: Seen) -> DataReport:
+    """The report of a data file with what its tokens are."""
+    tokens = found.tokens
+    counted = report.model_copy(
+        update={
+            "usable": report.usable - tokens.refused,
+            "refused": report.refused + tokens.refused,
+            "changed": report.changed + tokens.folded,
+            "tokens": tokens,
+            "suggestion": found.suggestion,
+        }
     )
-    return _add(known, _problems(tokens, model, max_length))
+    return _add(counted, found.problems)
 
 
 def _problems(tokens: TokenFacts, model: ModelFacts, max_length: int) -> Iterable[DataProblem]:
