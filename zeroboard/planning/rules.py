@@ -153,8 +153,8 @@ def disk_needed(facts: Facts) -> int | None:
     """Bytes that the run will write: the result, and each checkpoint that is kept and one being written.
 
     A checkpoint of plain data parallel holds the trained weights and Adam's two states (8 bytes an element); one of
-    ZeRO holds the weights twice (as the result is, and as DeepSpeed's own) and 12 bytes of states an element (an fp32
-    copy and Adam's two), over all ranks together, at every stage.
+    ZeRO holds the weights twice (as the result is, and as DeepSpeed's own, which stage 3 leaves out) and 12 bytes of
+    states an element (an fp32 copy and Adam's two), over all ranks together.
     """
     if facts.trainable is None or facts.model is None:
         return None
@@ -186,8 +186,14 @@ def data_good(facts: Facts) -> list[Problem]:
     found = []
     if data.refused:
         rows = ", ".join(str(row) for problem in errors for row in problem.rows[:5]) or "-"
+        needed, accepted = data.share_refused, facts.spec.data.accept_refused
         params: dict[str, Scalar] = {"refused": data.refused, "total": data.total, "rows": rows}
-        found.append(_problem(code, field, "some", params, severity="warning"))
+        if needed > accepted:
+            params |= {"share": f"{needed:.1%}", "accepted": f"{accepted:.1%}"}
+            mend = {"data.accept_refused": needed}
+            found.append(_problem(code, "data.accept_refused", "many", params, mend=mend))
+        else:
+            found.append(_problem(code, field, "some", params, severity="warning"))
     if tokens is not None:
         params = {"count": tokens.without_trainable, "length": facts.spec.data.max_length}
         nothing = nothing_learned(tokens, path=Path(data.path), max_length=facts.spec.data.max_length)

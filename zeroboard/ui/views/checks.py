@@ -88,7 +88,9 @@ def _step(launcher: str, at: int, *, says: str, text: str, lang: Language) -> Ma
         data_copy=place,
         data_done=say("ui.copied", lang),
     )
-    lines = [tag("div", tag("span", line or " ", class_="code"), class_="line") for line in text.rstrip().split("\n")]
+    lines = [
+        tag("div", tag("span", line or " ", class_="code"), class_="line plain") for line in text.rstrip().split("\n")
+    ]
     return join(
         (
             tag("div", tag("p", says, class_="zb-note"), copy, class_="zb-title"),
