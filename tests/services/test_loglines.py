@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from zeroboard.services.loglines import LINE_BYTES, begins_traceback, in_traceback, of_level, plain
@@ -83,3 +85,11 @@ def test_a_traceback_goes_on_to_its_exception() -> None:
     inside = ('  File "x.py", line 1', "[rank3]:   File", "", "[rank3]:", "During handling of the above exception, b")
     assert all(in_traceback(line) for line in inside)
     assert not in_traceback("[rank3]: ValueError: no") and not in_traceback("ValueError: no")
+
+
+@pytest.mark.parametrize("raw", [b"\x1b]0;" + b"a" * 30_000, b"\x1b" + b" " * 30_000, b"\x1b[" + b"1" * 30_000])
+def test_an_escape_without_an_end_is_gone_through_once(raw: bytes) -> None:
+    began = time.perf_counter()
+    for _ in range(20):
+        assert plain(raw).startswith("\u241b")
+    assert time.perf_counter() - began < 1.0

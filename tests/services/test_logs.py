@@ -11,7 +11,7 @@ import pytest
 from tests.fakes import make_run
 from zeroboard.errors import NotFound
 from zeroboard.paths import Paths
-from zeroboard.services import logs
+from zeroboard.services import loglines, logs
 
 
 def test_progress_bars_are_collapsed_colours_taken_away_and_bad_bytes_replaced(tmp_path: Path) -> None:
@@ -143,3 +143,19 @@ def test_the_stamp_of_a_log_changes_when_it_grows(tmp_path: Path) -> None:
     with log.open("a") as stream:
         stream.write("b\n")
     assert logs.stamp(paths, "one", "rank 0") != before
+
+
+def test_a_line_that_stays_is_made_readable_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "a.log"
+    file.write_bytes(b"".join(b"\x1b[31m%d\n" % number for number in range(700)))
+    made: list[bytes] = []
+    plain = loglines.plain
+    monkeypatch.setattr(loglines, "plain", lambda raw, dropped=0: (made.append(raw), plain(raw, dropped))[1])
+    follower = logs.LogFollower(file)
+    assert follower.look().lines == 500
+    made.clear()
+    with file.open("ab") as stream:
+        stream.write(b"next\n")
+    assert follower.look().text.endswith("699\nnext") and len(made) < 5
+    file.write_bytes(b"other\n")
+    assert follower.look().text == "other"

@@ -19,10 +19,10 @@ Level = Literal["all", "warning", "error"]
 """All lines; warnings and what is worse; errors with their tracebacks."""
 
 _ESCAPE = re.compile(
-    r"(?:\x1b\[|[\x9b\udc9b])[0-?]*[ -/]*[@-~]"  # CSI: colours, moves
+    r"(?:\x1b\[|[\x9b\udc9b])[0-?]*+[ -/]*+[@-~]"  # CSI: colours, moves
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d\x9e\x9f\udc90\udc98\udc9d\udc9e\udc9f])"  # OSC, DCS, SOS, PM, APC: titles, links
-    r"[^\x07\x1b\x9c\udc9c]{0,4096}(?:\x07|\x1b\\|[\x9c\udc9c])"
-    r"|\x1b[ -/]+[0-~]|\x1b[0-Z\\^_`-~]"  # the rest of two or three bytes
+    r"[^\x07\x1b\x9c\udc9c]{0,4096}+(?:\x07|\x1b\\|[\x9c\udc9c])"
+    r"|\x1b[ -/]++[0-~]|\x1b[0-Z\\^_`-~]"  # the rest of two or three bytes
 )
 _ODD = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\udc80-\udcff]")
 _SHOWN = {

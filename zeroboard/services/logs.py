@@ -124,6 +124,8 @@ class _Reader:
         self._count = 0
         self._kept: deque[tuple[int, bytes, int]] = deque(maxlen=self._lines)
         """(number, bytes, bytes that were too much) of the last lines that were found."""
+        self._texts: dict[int, str] = {}
+        """Number → what is shown of a kept line, so that each is made once."""
         self._open = Unfinished()
         self._within = False
         """The last line stands in a traceback."""
@@ -228,7 +230,9 @@ class _Reader:
         self._count += 1
 
     def _tail(self, size: int) -> LogTail:
-        kept = [(number, loglines.plain(raw, dropped)) for number, raw, dropped in self._kept]
+        known = self._texts
+        kept = [(n, known[n] if n in known else loglines.plain(raw, dropped)) for n, raw, dropped in self._kept]
+        self._texts = dict(kept)
         raw, dropped = self._open.line()
         count = self._count
         if raw:  # the line that is being written
