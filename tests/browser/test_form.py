@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -110,6 +112,27 @@ def test_a_data_file_is_brought_judged_and_another_kind_refused(
     send(page, "#zb-upload", picture)
     expect(page.locator("#zb-notice")).to_contain_text("PNG", timeout=SOON)
     assert [path.name for path in (server.cache / "data").iterdir()] == kept
+
+
+def test_a_deepspeed_file_of_ones_own_fills_the_form_or_is_refused(
+    context: BrowserContext, tmp_path: Path, server: Dashboard, schema_cache: Path
+) -> None:
+    shutil.copytree(schema_cache / "schemas", server.cache / "schemas", dirs_exist_ok=True)
+    page = opened(context)
+    page.locator("#card-zero .zb-advanced > button").click()
+    mine = tmp_path / "mine.json"
+    zero = {"stage": 3, "stage3_gather_16bit_weights_on_model_save": True, "sub_group_size": 4096, "overlap_comm": True}
+    mine.write_text(json.dumps({"train_micro_batch_size_per_gpu": 3, "zero_optimization": zero, "steps_per_print": 9}))
+    send(page, "#zb-own-json", mine)
+    expect(page.locator('#f-zero-stage input[value="3"]')).to_be_checked(timeout=SOON)
+    expect(page.locator("#f-zero-sub_group_size input, #f-zero-sub_group_size textarea")).to_have_value("4096")
+    expect(page.locator("#f-zero-overlap_comm input")).to_be_checked()
+    expect(page.locator("#card-zero")).to_contain_text("steps_per_print")
+    mine.write_text(json.dumps({"zero_optimization": {"stage": 7}, "prescale_gradients": True}))
+    send(page, "#zb-own-json", mine)
+    for word in ("zero_optimization.stage", "prescale_gradients"):
+        expect(page.locator("#zb-notice")).to_contain_text(word, timeout=SOON)
+    expect(page.locator('#f-zero-stage input[value="3"]')).to_be_checked()
 
 
 def send(page: Page, button: str, file: Path) -> None:
