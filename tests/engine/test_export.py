@@ -13,6 +13,8 @@ from transformers import AutoTokenizer
 
 from tests.engine.results import make_adapter, make_full
 from tests.tiny import tiny_model
+from zeroboard.checkpoints.folder import list_folder
+from zeroboard.checkpoints.inspect import source_kind
 from zeroboard.checkpoints.verify import verify_files
 from zeroboard.contract.requests import ExportRequest
 from zeroboard.engine import export as verb
@@ -122,3 +124,15 @@ def test_a_persons_own_prompts_are_asked_before_and_after(adapter: Path, tiny_mo
         adapter, tiny_model_folder, verify_files(adapter, base=tiny_model_folder), on_step=lambda done, says: None
     )[1]
     assert alone["effect"] == facts["effect"]
+
+
+def test_settings_beside_states_are_states(tmp_path: Path, adapter: Path) -> None:
+    states = tmp_path / "global_step4"
+    states.mkdir()
+    (states / "zero_pp_rank_0_mp_rank_00_model_states.pt").write_bytes(b"x")
+    (states / "bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt").write_bytes(b"x")
+    shutil.copyfile(adapter / "adapter_config.json", tmp_path / "adapter_config.json")
+    assert source_kind(list_folder(tmp_path)) == "zero-checkpoint"
+    assert source_kind(list_folder(adapter)) == "lora-adapter"
+    shutil.copyfile(adapter / "adapter_model.safetensors", tmp_path / "adapter_model.safetensors")
+    assert source_kind(list_folder(tmp_path)) == "lora-adapter"

@@ -62,6 +62,13 @@ def kind_of(folder: Folder) -> Kind:
     return "full-model" if CONFIG in top else "unknown"
 
 
+def source_kind(folder: Folder) -> Kind:
+    """The same; but where only settings lie beside ZeRO states, the states, since they alone hold weights."""
+    if not folder.loose and states.is_zero(folder) and ADAPTER not in folder.top() and not model_files(folder):
+        return "zero-checkpoint"
+    return kind_of(folder)
+
+
 def _kind_of_file(folder: Folder) -> Kind:
     (name,) = folder.files
     if not name.endswith(".safetensors"):

@@ -19,7 +19,7 @@ import torch
 from zeroboard.checkpoints.consolidate import judge_room, no_room
 from zeroboard.checkpoints.findings import Findings
 from zeroboard.checkpoints.folder import Folder, list_folder
-from zeroboard.checkpoints.inspect import ADAPTER_CONFIG, CONFIG, kind_of
+from zeroboard.checkpoints.inspect import ADAPTER_CONFIG, CONFIG, kind_of, source_kind
 from zeroboard.checkpoints.mergeable import failed
 from zeroboard.checkpoints.merging import DTYPES, FLOATS, NAMES, Output, Place
 from zeroboard.checkpoints.tokenizer import has_tokenizer
@@ -64,7 +64,7 @@ def main(channel: Channel) -> int:
 def export(request: ExportRequest, tell: Tell = lambda done, says, params: None) -> Exported:
     """Write the folder `request.target`. Raises `Refused` with all that is in the way, `NotFound`, `BrokenFile`."""
     path, target = Path(request.path), Path(request.target)
-    kind = kind_of(list_folder(path))
+    kind = source_kind(list_folder(path))
     if kind == "zero-checkpoint":
         notes = _from_states(request, target, tell)
     elif kind == "lora-adapter" and request.merge:

@@ -14,7 +14,7 @@ import yaml
 from zeroboard.catalogue import MODELS
 from zeroboard.checkpoints.base import find_base
 from zeroboard.checkpoints.folder import list_folder
-from zeroboard.checkpoints.inspect import ADAPTER_CONFIG, inspect
+from zeroboard.checkpoints.inspect import ADAPTER_CONFIG, source_kind
 from zeroboard.contract.reports import Kind
 from zeroboard.contract.spec import RunSpec
 from zeroboard.errors import NotFound
@@ -59,7 +59,7 @@ def find(paths: Paths, word: str, base: str | None = None) -> Found:
     known = place.base or (results.base_of(paths, run_id) if run_id else None)
     if base is not None:
         known = results.there(base)
-    return Found(path=place.path, kind=inspect(place.path).kind, run_id=run_id, base=known)
+    return Found(path=place.path, kind=source_kind(list_folder(place.path)), run_id=run_id, base=known)
 
 
 def _run_of(paths: Paths, path: Path) -> str | None:
