@@ -273,6 +273,30 @@ def test_tied_weights_checkpointed_activations_and_a_constant_rate(tmp_path: Pat
     AutoModelForCausalLM.from_pretrained(run.model)
 
 
+@needs_compiler
+def test_deepspeeds_own_optimizer_and_schedule_train_as_the_file_says(
+    tmp_path: Path, tiny_model_folder: Path, tiny_data_file: Path
+) -> None:
+    """With workers and sizes of one's own: DeepSpeed and the Trainer agree about all of it."""
+    spec = spec_for(tiny_model_folder, tiny_data_file, kind="full", max_steps=6, warmup_steps=3, workers=1,
+                    weight_decay=0.1, adam_beta2=0.95, adam_epsilon=1e-6)  # fmt: skip
+    chosen = {"optimizer": "deepspeed", "scheduler": "WarmupDecayLR", "warmup_curve": "linear", "bucket_size": 5000,
+              "reduce_scatter": False, "round_robin_gradients": True}  # fmt: skip
+    zero = ZeroSpec.model_validate({"stage": "2", "offload": "optimizer", **chosen})
+    run, plan = run_through(tmp_path, spec.model_copy(update={"zero": zero}))
+    assert not plan.problems
+    steps = [event for event in events(run) if isinstance(event, StepEvent)]
+    assert len(steps) == 6 and steps[-1].loss < steps[0].loss
+    rates = [event.learning_rate for event in steps]
+    assert max(rates) <= 0.01 and rates == sorted(rates[:3]) + sorted(rates[3:], reverse=True)
+    (found,) = [event for event in events(run) if isinstance(event, ProofEvent)]
+    # a gradient larger than the small bucket is kept beside it, so of the proof only the states are compared
+    assert plan.promise is not None
+    for rank in found.ranks:
+        assert rank.optimizer_bytes == pytest.approx(plan.promise.optimizer_bytes, rel=0.05)
+        assert rank.offloaded_bytes == rank.optimizer_bytes
+
+
 def stacks_are_written_while_it_goes_on(run: RunPaths) -> None:
     beats = read_beats(run)
     assert [beat.rank for beat in beats] == [0, 1]
