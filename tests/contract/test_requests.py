@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,14 @@ def test_a_stop_that_cannot_be_read_is_one_to_save(tmp_path: Path) -> None:
         write_atomic(run.stop_request, broken)
         asked = read_stop(run)
         assert asked is not None and not asked.discard
+
+
+def test_a_pipe_in_the_place_of_a_stop_is_one_to_save_and_nobody_waits(tmp_path: Path) -> None:
+    run = RunPaths(tmp_path / "r")
+    run.requests.mkdir(parents=True)
+    os.mkfifo(run.stop_request)
+    asked = read_stop(run)
+    assert asked is not None and not asked.discard
 
 
 def test_a_line_of_another_kind_is_refused() -> None:

@@ -34,7 +34,8 @@ def test_only_the_last_lines_are_given_and_long_ones_are_cut(tmp_path: Path) -> 
 def test_a_name_that_is_not_listed_is_not_found(tmp_path: Path) -> None:
     paths = Paths(tmp_path)
     run = make_run(paths)
-    for name in ("rank 7", "../state", "state"):
+    run.rank_log(3).symlink_to(run.state)  # it would lead out of the logs
+    for name in ("rank 7", "../state", "state", "rank 3"):
         with pytest.raises(NotFound):
             logs.path(paths, run.id, name)
 

@@ -17,6 +17,7 @@ from zeroboard.contract.base import Record
 from zeroboard.contract.plan import Dtype
 from zeroboard.contract.problems import Problem, Scalar
 from zeroboard.contract.reports import Kind
+from zeroboard.files import read_whole
 from zeroboard.paths import RunPaths
 
 log = logging.getLogger(__name__)
@@ -32,10 +33,10 @@ class StopRequest(Record):
 def read_stop(run: RunPaths) -> StopRequest | None:
     """The stop that was asked of a run, if one was; a request that cannot be read is one to save."""
     try:
-        return StopRequest.model_validate_json(run.stop_request.read_bytes())
+        return StopRequest.model_validate_json(read_whole(run.stop_request))
     except FileNotFoundError:
         return None
-    except ValidationError as error:
+    except (ValidationError, OSError) as error:
         log.warning("the request to stop cannot be read, so it is taken as one to save: %s", error)
         return StopRequest(time=time.time())
 

@@ -34,7 +34,7 @@ from zeroboard.engine.consolidate import consolidate
 from zeroboard.engine.endings import Spoken, describe
 from zeroboard.engine.merge import GENERATION, copy_tokenizer, merge
 from zeroboard.errors import BrokenFile, NotFound, Refused
-from zeroboard.files import to_json, write_atomic
+from zeroboard.files import foreign_json, write_atomic
 
 LEGAL = ("LICENSE", "LICENCE", "NOTICE", "COPYING", "USE_POLICY")
 """Beginnings of the names of files that travel with the weights: most licences ask for that."""
@@ -197,7 +197,7 @@ def _write_config(room: Path, config: dict[str, Any], request: ExportRequest) ->
         inner = config.get("text_config")
         if isinstance(inner, dict):
             config["text_config"] = inner | {key: name for key in ("dtype", "torch_dtype") if key in inner}
-    write_atomic(room / CONFIG, to_json(config))
+    write_atomic(room / CONFIG, foreign_json(config))
 
 
 def _complete(request: ExportRequest, target: Path) -> Spoken:
@@ -236,7 +236,7 @@ def _write_generation(target: Path, homes: list[Folder], spoken: Spoken) -> None
     if ends:
         settings["eos_token_id"] = ends[0] if len(ends) == 1 else ends
     if settings:
-        write_atomic(target / GENERATION, to_json(settings))
+        write_atomic(target / GENERATION, foreign_json(settings))
 
 
 def _eos(home: Folder) -> object:

@@ -48,11 +48,11 @@ class LogTail:
 
 
 def names(paths: Paths, run_id: str) -> tuple[str, ...]:
-    """The logs that are there: `launcher`, `supervisor`, `rank 0`, …"""
+    """The logs that are there: `launcher`, `supervisor`, `rank 0`, … A link is none: it would lead elsewhere."""
     folder = paths.run(run_id).logs
-    found = [(p.stem, p) for p in folder.glob("*.log") if p.is_file()] if folder.is_dir() else []
-    ranks = sorted(int(m.group(1)) for _, p in found if (m := _RANK.fullmatch(p.name)))
-    others = [name for name in ("launcher", "supervisor", "verbs") if (folder / f"{name}.log").is_file()]
+    found = {p.name for p in folder.glob("*.log") if p.is_file() and not p.is_symlink()} if folder.is_dir() else set()
+    ranks = sorted(int(m.group(1)) for name in found if (m := _RANK.fullmatch(name)))
+    others = [name for name in ("launcher", "supervisor", "verbs") if f"{name}.log" in found]
     return (*(f"rank {n}" for n in ranks), *others)
 
 
