@@ -90,3 +90,16 @@ def test_an_interrupted_judging_ends_with_130(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, "") and "Traceback" not in err
+
+
+def test_columns_are_read_as_they_are_said_to_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "d.csv"
+    path.write_text("Anliegen,Entgegnung\nHi,Hallo\nTag,Guten Tag\n")
+    assert main(["data", str(path), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["columns"] == ["Anliegen", "Entgegnung"]
+    said = ["--column", "instruction=Anliegen", "--column", "output=Entgegnung"]
+    assert main(["data", str(path), "--json", *said]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["format"] == "alpaca" and found["rows"]["usable"] == 2
+    assert [p["code"] for p in found["problems"]] == ["columns-mapped"]
+    assert main(["data", str(path), "--column", "answer=Entgegnung"]) == 2

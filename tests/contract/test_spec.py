@@ -16,8 +16,11 @@ def test_the_public_options_are_these() -> None:
         "model.path",
         "model.trust_remote_code",
         "data.path",
+        "data.columns",
         "data.max_length",
         "data.evaluation",
+        "data.accept_refused",
+        "data.packing",
         "method.kind",
         "method.rank",
         "method.alpha",
@@ -100,6 +103,7 @@ def test_the_table_knows_kind_bounds_choices_and_unit() -> None:
     assert (save.kind, save.optional, save.ge, save.unit) == ("integer", True, 1, "steps")
     assert table["zero.overlap_comm"].kind == "switch" and table["zero.overlap_comm"].advanced
     assert table["devices.gpus"].kind == "list"
+    assert table["data.columns"].kind == "mapping" and {"instruction", "output"} <= set(table["data.columns"].choices)
 
 
 def test_every_number_has_both_bounds_but_the_devices_that_are_counted() -> None:

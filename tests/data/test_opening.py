@@ -12,7 +12,7 @@ from zeroboard.data.rows import Judged
 
 def test_the_format_is_looked_for_in_the_first_records(tmp_path: Path) -> None:
     found = open_data(lines(tmp_path / "a", *[{"x": 1}] * (LOOK_AHEAD - 1), chat(("user", "q")))).files[0]
-    assert (found.kind, found.fault, found.mapped) == ("messages", None, {})
+    assert (found.kind, found.fault, found.names.pairs) == ("messages", None, {})
     found = open_data(lines(tmp_path / "b", *[{"x": 1}] * LOOK_AHEAD, alpaca())).files[0]
     assert found.kind == "unknown" and found.fault is not None and found.fault.params == {"keys": "x"}
     (item,) = found.rows(10)
@@ -29,7 +29,7 @@ def test_columns_are_mapped_only_where_the_known_names_make_no_row(tmp_path: Pat
     ]  # fmt: skip
     for row, kind, mapped in cases:
         found = open_data(lines(tmp_path / "d", row)).files[0]
-        assert (found.kind, found.mapped) == (kind, mapped), row
+        assert (found.kind, found.names.pairs) == (kind, mapped), row
 
 
 def test_rows_are_numbered_from_where_the_file_starts(tmp_path: Path) -> None:

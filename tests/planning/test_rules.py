@@ -156,8 +156,20 @@ def test_data_without_a_usable_row_is_refused_with_its_reasons(planned: Any) -> 
     assert [p.message_key for p in plan.problems] == ["problem.data-refused", "data.empty-output"]
     assert {p.code for p in plan.problems} == {"data-refused"} and not plan.ok
     named(plan)
-    some = planned(data={"usable": 20, "refused": 4, "problems": (reason,)})
-    assert named(some)["data-refused.some"].severity == "warning" and some.ok
+
+
+def test_many_refused_rows_have_to_be_accepted_and_that_is_kept_in_the_spec(planned: Any) -> None:
+    reason = DataProblem(
+        code="empty-output", severity="error", count=4, rows=(1, 2), params={"count": 4, "rows": "1, 2"}
+    )
+    data = {"usable": 20, "refused": 4, "problems": (reason,)}
+    asked = planned(data=data)
+    problem = named(asked)["data-refused.many"]
+    assert problem.severity == "error" and not asked.ok
+    assert problem.set == {"data.accept_refused": 0.167}, "a sixth, rounded up"
+    accepted = planned("data.accept_refused=0.167", data=data)
+    assert named(accepted)["data-refused.some"].severity == "warning" and accepted.ok
+    assert "accept_refused: 0.167" in accepted.files["spec.yaml"]
 
 
 def test_nothing_left_to_learn_is_refused(planned: Any) -> None:

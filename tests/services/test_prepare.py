@@ -11,7 +11,7 @@ from zeroboard.errors import NotFound, Refused
 from zeroboard.files import read_json
 from zeroboard.paths import Paths
 from zeroboard.runs.registry import list_runs, read_plan, read_state
-from zeroboard.services import prepare
+from zeroboard.services import judging, prepare
 
 
 def test_the_demo_is_a_spec_and_sets_go_over_it() -> None:
@@ -59,12 +59,12 @@ def test_a_plan_with_errors_gets_no_folder(tmp_path: Path) -> None:
 def test_a_data_file_is_judged_again_when_it_changes(tmp_path: Path) -> None:
     data = tmp_path / "data.jsonl"
     data.write_text('{"instruction": "Hi", "output": "Hello"}\n')
-    assert prepare.judge_data(str(data)).usable == 1
-    assert prepare.judge_data(str(data)) is prepare.judge_data(str(data))
+    assert judging.judge_data(str(data)).usable == 1
+    assert judging.judge_data(str(data)) is prepare.judge_data(str(data))
     data.write_text('{"instruction": "Hi", "output": "Hello"}\n{"instruction": "Bye", "output": "Farewell"}\n')
-    assert prepare.judge_data(str(data)).usable == 2
+    assert judging.judge_data(str(data)).usable == 2
     with pytest.raises(NotFound):
-        prepare.judge_data(str(tmp_path / "none.jsonl"))
+        judging.judge_data(str(tmp_path / "none.jsonl"))
 
 
 def test_the_choices_name_what_is_bundled_and_what_lies_in_the_cache(tmp_path: Path) -> None:

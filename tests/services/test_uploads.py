@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from zeroboard.errors import Refused, UsageError
+from tests.fakes import make_run
+from tests.ui.scripted import move, myself
+from zeroboard.errors import Busy, NotFound, Refused, UsageError
+from zeroboard.files import write_atomic
 from zeroboard.paths import Paths
+from zeroboard.runs import registry
 from zeroboard.services import prepare, uploads
 
 ROWS = '{"instruction": "Hi", "output": "Hello"}\n'
@@ -46,7 +52,7 @@ def test_no_name_leads_out_of_the_folder(tmp_path: Path, source: Path, name: str
     place = uploads.keep_data(paths, source, name)
     assert place.parent == paths.data.resolve()
     assert not place.name.startswith(".") and len(place.name) < 120
-    assert place.suffix in (".json", ".jsonl")
+    assert "/" not in place.name and place.read_text() == ROWS
 
 
 def test_what_is_no_data_is_refused_with_its_reason_and_not_kept(tmp_path: Path, source: Path) -> None:
@@ -54,7 +60,7 @@ def test_what_is_no_data_is_refused_with_its_reason_and_not_kept(tmp_path: Path,
     source.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(64))
     with pytest.raises(Refused) as refused:
         uploads.keep_data(paths, source, "picture.jsonl")
-    assert {p.message_key for p in refused.value.problems} == {"problem.data-refused", "data.not-a-data-file"}
+    assert {p.message_key for p in refused.value.problems} == {"problem.data-refused.upload", "data.not-a-data-file"}
     assert {p.field for p in refused.value.problems} == {"data.path"}
     assert list(paths.data.iterdir()) == []
 
@@ -66,3 +72,58 @@ def test_a_file_that_is_too_large_or_has_no_room_is_not_even_copied(tmp_path: Pa
     with pytest.raises(UsageError, match="no-room"):
         uploads.keep_data(paths, source, "rows.jsonl", reserve=1 << 62)
     assert not paths.data.exists() or list(paths.data.iterdir()) == []
+
+
+CSV = "question,answer\nHi,Hello\nBye,See you\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [
+        ("rows.csv", lambda file: file.write_text(CSV)),
+        ("rows.tsv", lambda file: file.write_text(CSV.replace(",", "\t"))),
+        ("rows.csv.gz", lambda file: file.write_bytes(gzip.compress(CSV.encode()))),
+        ("Zeilen.txt", lambda file: file.write_text("A line of prose.\nAnother line.\n")),
+        ("中文 数据.jsonl", lambda file: file.write_text(ROWS)),
+        ("Fragen.csv", lambda file: file.write_text("Frage,Entgegnung\nHi,Hallo\nTag,Guten Tag\n")),
+    ],
+)
+def test_every_form_keeps_its_name_and_its_ending(tmp_path: Path, name: str, write: Callable[[Path], object]) -> None:
+    paths, source = Paths(tmp_path / "cache"), tmp_path / "sent"
+    write(source)
+    place = uploads.keep_data(paths, source, name)
+    assert place.name == name.replace(" ", "-") and place.read_bytes() == source.read_bytes()
+    assert str(paths.data / place.name) in prepare.choices(paths).datasets
+
+
+def test_what_came_is_listed_and_deleted_and_nothing_else(tmp_path: Path, source: Path) -> None:
+    paths = Paths(tmp_path / "cache")
+    assert uploads.uploads(paths) == ()
+    place = uploads.keep_data(paths, source, "rows.jsonl")
+    secret = tmp_path / "secret.jsonl"
+    secret.write_text(ROWS)
+    (paths.data / "link.jsonl").symlink_to(secret)
+    (found,) = uploads.uploads(paths)
+    assert (found.name, found.size) == ("rows.jsonl", len(ROWS)) and found.path.samefile(place)
+    for name in ("link.jsonl", "../../secret.jsonl", "none.jsonl", ""):
+        with pytest.raises(NotFound):
+            uploads.delete(paths, name)
+    uploads.delete(paths, "rows.jsonl")
+    assert uploads.uploads(paths) == () and secret.exists() and not place.exists()
+
+
+def test_a_file_is_not_deleted_under_a_run_that_trains_on_it(tmp_path: Path, source: Path) -> None:
+    paths = Paths(tmp_path / "cache")
+    place = uploads.keep_data(paths, source, "rows.jsonl")
+    run = make_run(paths)
+    plan = registry.read_plan(run)
+    assert plan.resolved is not None
+    told = plan.model_copy(update={"resolved": plan.resolved.model_copy(update={"data_path": str(place)})})
+    write_atomic(run.plan, told.model_dump_json())
+    move(run, "running", supervisor=myself())
+    with pytest.raises(Busy) as busy:
+        uploads.delete(paths, "rows.jsonl")
+    assert busy.value.params["run"] == run.id and place.exists()
+    move(run, "finished")
+    uploads.delete(paths, "rows.jsonl")
+    assert not place.exists()

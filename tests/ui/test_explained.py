@@ -17,8 +17,8 @@ from zeroboard.files import append_line
 from zeroboard.messages import LANGUAGES, Language
 from zeroboard.paths import Paths
 from zeroboard.runs.snapshot import Snapshot, SnapshotReader
-from zeroboard.services import prepare
-from zeroboard.ui.views import difference, explain, live, plan, preview, runs, stages
+from zeroboard.services import judging, prepare
+from zeroboard.ui.views import data, difference, explain, live, plan, preview, runs, stages
 
 MANY = ["zero.stage=3", "zero.offload=all", "train.precision=fp32", "devices.count=2"]
 
@@ -158,7 +158,7 @@ def test_problems_of_the_data_are_told_with_their_rows(tmp_path: Path, lang: Lan
     file = tmp_path / "rows.jsonl"
     good = '{"instruction": "Hi", "output": "Hello"}\n'
     file.write_text(good + "not json\n" + good + '{"instruction": "Hi", "output": ""}\n')
-    page = whole(plan.data_card(prepare.judge_data(str(file)), lang))
+    page = whole(data.report_card(judging.judge_data(str(file)), lang))
     text = re.sub(r"<[^>]*>", " ", page)
     assert re.search(r"\b2\b", text) and re.search(r"\b4\b", text)
     assert KEY.findall(text) == []

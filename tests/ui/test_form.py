@@ -17,12 +17,14 @@ def filled(**changes: Any) -> dict[str, Any]:
 
 def test_every_field_of_the_spec_has_a_widget() -> None:
     keys = {w.key for w in form.widgets()}
-    assert {f.key for f in fields()} <= keys
+    assert {f.key for f in fields() if f.kind != "mapping"} <= keys
+    assert {"data.columns.instruction", "data.columns.output"} <= keys
     assert all(w.card is not None for w in form.widgets() if w.key != "name")
 
 
 def test_what_the_form_shows_is_what_it_gives_back() -> None:
-    for sets in ([], ["zero.stage=3", "zero.offload=optimizer"], ["zero.stage=2", "zero.offload=optimizer"]):
+    columns = ["data.columns.output=Antwort", "data.columns.instruction=data.path"]
+    for sets in ([], columns, ["zero.stage=3", "zero.offload=optimizer"], ["zero.stage=2", "zero.offload=optimizer"]):
         spec = prepare.load_spec("demo", sets)
         assert form.check(form.from_spec(spec)).spec == spec
 

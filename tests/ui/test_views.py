@@ -13,10 +13,11 @@ from zeroboard.contract.host import HostFacts
 from zeroboard.messages import LANGUAGES, Language
 from zeroboard.paths import RunPaths
 from zeroboard.runs.snapshot import Snapshot, SnapshotReader
-from zeroboard.services import prepare
+from zeroboard.services import judging, prepare
 from zeroboard.services.logs import LogTail
 from zeroboard.ui.views import (
     curves,
+    data,
     export,
     findings,
     header,
@@ -96,7 +97,7 @@ def test_a_plan_is_drawn_in_words(shown: dict[str, Snapshot], lang: Language) ->
     whole(plan.panel(made, made.problems, lang))
     whole(preview.page(made, lang, "planned"))
     whole(plan.model_card(made, lang))
-    whole(plan.data_card(prepare.judge_data("demo-en"), lang))
+    whole(data.report_card(judging.judge_data("demo-en"), lang))
     for card in ("model", "data", "method", "train", "zero"):
         assert KEY.findall(plan.summary(card, spec, made, lang)) == []
 

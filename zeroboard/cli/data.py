@@ -10,7 +10,7 @@ from zeroboard.contract.requests import Progress
 from zeroboard.contract.spec import DataSpec
 from zeroboard.messages import Language, say
 from zeroboard.services import words
-from zeroboard.services.prepare import judge_data
+from zeroboard.services.judging import judge_data
 from zeroboard.services.tokens import with_tokens
 
 LENGTH = DataSpec.model_fields["max_length"]
@@ -25,11 +25,24 @@ def configure(parser: argparse.ArgumentParser, language: Language) -> None:
     default = LENGTH.get_default()
     said = say("cli.data.max-length", language, default=default)
     parser.add_argument("--max-length", metavar="N", type=_length, default=default, help=said)
+    parser.add_argument(
+        "--column", metavar="OURS=THEIRS", type=_column, action="append", default=[],
+        help=say("cli.data.column", language),
+    )  # fmt: skip
 
 
 def _length(text: str) -> int:
     """A maximum length; raises `ValueError`."""
     return DataSpec(path="-", max_length=int(text)).max_length
+
+
+def _column(text: str) -> tuple[str, str]:
+    """What a column means; raises `ValueError`."""
+    ours, sign, theirs = text.partition("=")
+    if not sign or not theirs:
+        raise ValueError(text)
+    DataSpec.model_validate({"path": "-", "columns": {ours: theirs}})
+    return ours, theirs
 
 
 def run(asked: argparse.Namespace, face: Face) -> int:
@@ -43,9 +56,12 @@ def run(asked: argparse.Namespace, face: Face) -> int:
         if time.monotonic() - started > PATIENCE:
             face.progress(face.say("cli.data.tokenising", path=asked.file), at.done)
 
-    report = judge_data(asked.file, told)
+    columns = dict(asked.column)
+    report = judge_data(asked.file, told, columns=columns)
     if asked.model is not None:
-        report = with_tokens(face.paths, report, model=asked.model, max_length=asked.max_length, on_progress=tokenising)
+        report = with_tokens(
+            face.paths, report, model=asked.model, max_length=asked.max_length, columns=columns, on_progress=tokenising
+        )
     face.clear()
     said = words.data(report, face.language)
     if face.json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Literal
 
@@ -183,6 +184,8 @@ class DataReport(Record):
     problems: tuple[DataProblem, ...] = ()
     files: tuple[DataFile, ...] = ()
     """Of a folder; empty for a single file."""
+    columns: tuple[str, ...] = ()
+    """What the columns of the first records are called in the file; empty where they have no names."""
     tokens: TokenFacts | None = None
     """As the model sees it; None: no model was asked, or something stands in the way."""
     suggestion: Decision | None = None
@@ -192,6 +195,11 @@ class DataReport(Record):
     def trainable(self) -> bool:
         """Something in it can be trained on."""
         return self.usable > 0 and self.format in TRAINABLE_FORMATS
+
+    @property
+    def share_refused(self) -> float:
+        """Refused records in all of them, 0 to 1, rounded up to a thousandth: what a person accepts."""
+        return math.ceil(1000 * self.refused / self.total) / 1000 if self.total else 0.0
 
 
 class DoctorCheck(Record):

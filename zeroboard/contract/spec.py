@@ -25,6 +25,10 @@ MethodKind = Literal["lora", "full"]
 Precision = Literal["auto", "bf16", "fp16", "fp32"]
 Schedule = Literal["linear", "cosine", "constant"]
 Packing = Literal["none", "grouped", "packed"]
+Column = Literal[
+    "instruction", "input", "output", "system", "history", "messages", "conversations", "tools", "text"
+]  # fmt: skip
+"""What a column of a data file can mean."""
 Place = Literal["cpu", "nvme"]
 Switch = Literal["auto", "on", "off"]
 OptimizerMaker = Literal["trainer", "deepspeed"]
@@ -45,6 +49,11 @@ def _as_switch(value: object) -> object:
     return ("on" if value else "off") if isinstance(value, bool) else value
 
 
+def _as_chosen(value: object) -> object:
+    """A column that is left empty is not chosen."""
+    return {key: name for key, name in value.items() if name not in ("", None)} if isinstance(value, dict) else value
+
+
 def option(default: Any = ..., /, *, unit: str | None = None, advanced: bool = False, **bounds: Any) -> Any:
     """A field of the spec with what the table of fields wants to know about it."""
     return Field(default, json_schema_extra={"unit": unit, "advanced": advanced}, **bounds)
@@ -63,14 +72,23 @@ class DataSpec(Part):
     """What it learns from."""
 
     path: str = option(min_length=1)
-    """The name of a bundled data set, or a local JSON / JSONL file."""
+    """The name of a bundled data set, or a local file or folder: JSON, JSONL, CSV, Parquet or text, packed or not."""
+    columns: Annotated[dict[Column, str], BeforeValidator(_as_chosen)] = option({}, advanced=True)
+    """What its columns mean where their names do not say it: what is read here → what the column is called there."""
     max_length: int = option(1024, unit="tokens", ge=8, le=1_048_576)
     """Longer conversations are cut to this many tokens."""
     evaluation: float = option(0.0, ge=0.0, le=0.5)
     """Share of the rows that is held out: not trained on, their loss is measured instead. 0: none."""
+    accept_refused: float = option(0.01, ge=0.0, le=1.0, advanced=True)
+    """Share of the records that may be unusable; where more are, the run is refused until a person accepts it."""
     packing: Packing = option("none", advanced=True)
     """How samples of unlike length share a batch: padded as they come, with others of like length, or several in one
     row of the maximum length, none of which sees another."""
+
+    @property
+    def chosen(self) -> dict[str, str]:
+        """`columns`, for those who read them as texts."""
+        return {str(name): column for name, column in self.columns.items()}
 
 
 class MethodSpec(Part):
@@ -241,12 +259,13 @@ class FieldFacts:
 
     key: str
     """Dotted: `zero.stage`."""
-    kind: Literal["choice", "text", "integer", "number", "switch", "list"]
+    kind: Literal["choice", "text", "integer", "number", "switch", "list", "mapping"]
     default: Any
     """`...` where the field is required."""
     optional: bool
     """May be empty (None)."""
     choices: tuple[str, ...]
+    """Of a mapping: the keys that it may have."""
     ge: float | None
     gt: float | None
     le: float | None
@@ -284,7 +303,9 @@ def _facts(key: str, info: FieldInfo) -> FieldFacts:
     optional = type(None) in arms
     if optional:
         kind = next(arm for arm in arms if arm is not type(None))
-    choices = tuple(str(c) for c in get_args(kind)) if get_origin(kind) is Literal else ()
+    named = get_origin(kind) is dict
+    listed = arms[0] if named else kind
+    choices = tuple(str(c) for c in get_args(listed)) if get_origin(listed) is Literal else ()
     bounds: dict[str, float] = {}
     for rule in info.metadata:
         for cls, name in ((Ge, "ge"), (Gt, "gt"), (Le, "le"), (Lt, "lt")):
@@ -293,7 +314,7 @@ def _facts(key: str, info: FieldInfo) -> FieldFacts:
     extra: Mapping[str, Any] = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
     return FieldFacts(
         key=key,
-        kind="choice" if choices else "list" if get_origin(kind) is tuple else _KINDS[kind],
+        kind="mapping" if named else "choice" if choices else "list" if get_origin(kind) is tuple else _KINDS[kind],
         default=... if info.is_required() else info.get_default(),
         optional=optional,
         choices=choices,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 ALIASES: dict[str, tuple[str, ...]] = {
     "instruction": (
@@ -46,3 +48,53 @@ def mapping(names: Iterable[str]) -> dict[str, str]:
             found[name] = ours
             taken.add(ours)
     return found
+
+
+_RIVALS = (
+    ("text",),
+    ("messages", "conversations"),
+    ("instruction", "input", "output", "history"),
+    ("chosen", "rejected"),
+)
+"""Names of which a record has those of one line: each line is a format of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """By which names the columns of a file are read."""
+
+    chosen: Mapping[str, str] = field(default_factory=dict)
+    """Ours → theirs, as a person said it."""
+    known: Mapping[str, str] = field(default_factory=dict)
+    """Theirs → ours, as they were recognised."""
+    closed: frozenset[str] = frozenset()
+    """Names of ours that stand for nothing: what was chosen decides the format."""
+
+    @property
+    def pairs(self) -> dict[str, str]:
+        """Theirs → ours, for people."""
+        return {**{theirs: ours for ours, theirs in self.chosen.items()}, **self.known}
+
+    def read(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        """A record under our names."""
+        known = self.known
+        if not self.chosen:
+            return {known.get(key, key): part for key, part in value.items()}
+        taken = set(self.chosen.values())
+        rest = {known.get(key, key): part for key, part in value.items() if key not in taken}
+        found = {key: part for key, part in rest.items() if key not in self.closed}
+        return {**found, **{ours: value[theirs] for ours, theirs in self.chosen.items() if theirs in value}}
+
+
+def choose(names: Iterable[str], chosen: Mapping[str, str]) -> Names:
+    """The columns of a record as a person chose them (ours → theirs), and the others by the names that are known.
+
+    What is chosen for one format closes the names of the others, so that a column that happens to be called `text`
+    decides nothing.
+    """
+    lines = [line for line in _RIVALS if chosen.keys() & set(line)]
+    rivals = {name for line in _RIVALS if lines and line not in lines for name in line}
+    closed = frozenset(rivals | chosen.keys())
+    rest = [name for name in names if isinstance(name, str) and name not in chosen.values()]
+    known = {theirs: ours for theirs, ours in mapping(rest).items() if ours not in closed}
+    return Names(chosen=dict(chosen), known=known, closed=closed)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from zeroboard.contract.problems import Problem
 from zeroboard.contract.reports import TRAINABLE_FORMATS
@@ -16,22 +17,24 @@ from zeroboard.errors import Refused
 __all__ = ["Conversation", "Role", "Turn", "conversations", "usable_rows"]
 
 
-def conversations(path: Path) -> Iterator[Conversation]:
+def conversations(path: Path, columns: Mapping[str, str] = MappingProxyType({})) -> Iterator[Conversation]:
     """The conversations of `usable_rows`."""
-    for row in usable_rows(path):
+    for row in usable_rows(path, columns=columns):
         if row.conversation is not None:
             yield row.conversation
 
 
-def usable_rows(path: Path, on_progress: OnProgress | None = None) -> Iterator[Judged]:
+def usable_rows(
+    path: Path, on_progress: OnProgress | None = None, *, columns: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[Judged]:
     """The usable rows of a data file, or of a folder of them, in order, judged by the code of `judge`.
 
     Raises `Refused` (code `data-refused`) where the file as a whole is refused, which may be found late (an array
     that breaks off), or where its format is not trained on, and `NotFound` where nothing is. Rows that are refused are
-    left out: `judge` names them. `on_progress` is called with the share that is read.
+    left out: `judge` names them. `on_progress` is called with the share that is read. `columns`: see `open_data`.
     """
     last = 0
-    files = open_data(path).files
+    files = open_data(path, columns).files
     for number, file in enumerate(files):
         if file.fault is None and file.kind not in TRAINABLE_FORMATS:
             raise _refused(Fault(code="unknown-format", says=f"data.unknown-format.{file.kind}"))

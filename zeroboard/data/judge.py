@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from zeroboard.contract.reports import DataFile, DataReport
 from zeroboard.data.duplicates import Duplicates, digest
@@ -15,12 +17,15 @@ from zeroboard.data.tally import ROWS_NAMED, Tally
 __all__ = ["ROWS_NAMED", "judge"]
 
 
-def judge(path: Path, *, on_progress: OnProgress | None = None) -> DataReport:
+def judge(
+    path: Path, *, columns: Mapping[str, str] = MappingProxyType({}), on_progress: OnProgress | None = None
+) -> DataReport:
     """A data file, or a folder of them, judged whole. Raises `NotFound` where nothing is.
 
     `usable` is 0 where the file as a whole is refused. `on_progress` is called with the share that is read.
+    `columns`: see `open_data`.
     """
-    data = open_data(path)
+    data = open_data(path, columns)
     tally = Tally()
     files: list[DataFile] = []
     with Duplicates(ROWS_NAMED) as duplicates:
@@ -49,6 +54,7 @@ def judge(path: Path, *, on_progress: OnProgress | None = None) -> DataReport:
         changed=tally.changed,
         problems=tally.problems(),
         files=tuple(files),
+        columns=data.files[0].columns,
     )
 
 
@@ -72,8 +78,8 @@ def _tell_file(file: DataSource, tally: Tally) -> None:
     if source.delimiter is not None:
         names = {"\t": "TAB"}
         tally.whole("delimiter-guessed", "info", delimiter=names.get(source.delimiter, source.delimiter))
-    if file.mapped:
-        pairs = ", ".join(f"{theirs} → {ours}" for theirs, ours in file.mapped.items())
+    if file.names.pairs and file.fault is None:
+        pairs = ", ".join(f"{theirs} → {ours}" for theirs, ours in file.names.pairs.items())
         tally.whole("columns-mapped", "info", pairs=harmless(pairs))
 
 

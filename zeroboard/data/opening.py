@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
+from zeroboard.contract.problems import Scalar
 from zeroboard.contract.reports import TRAINABLE_FORMATS, DataFormat
-from zeroboard.data import columns
+from zeroboard.data.columns import Names, choose, mapping
 from zeroboard.data.excerpts import harmless
 from zeroboard.data.folders import MOST, list_files
 from zeroboard.data.reading import Source, open_source, records
@@ -19,6 +22,9 @@ from zeroboard.data.turns import Finding
 
 LOOK_AHEAD = 100
 """Records in which the format is looked for."""
+MOST_COLUMNS = 64
+LONGEST_NAME = 200
+"""Columns, and characters of a column's name, that can be chosen from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +42,10 @@ class DataSource:
 
     source: Source
     kind: DataFormat = "unknown"
-    mapped: dict[str, str] = field(default_factory=dict)
-    """Columns that go by another name here: theirs → ours."""
+    names: Names = field(default_factory=Names)
+    """By which names its columns are read."""
+    columns: tuple[str, ...] = ()
+    """What the columns of its first records are called there."""
     fault: Fault | None = None
     """Nothing in it can be trained on, nor compared: no row of it is judged."""
 
@@ -52,7 +60,7 @@ class DataSource:
                 if record.fault is not None:
                     yield FileFault(fault=_moved(record.fault, start), row=start + record.row)
                     return
-                yield _judge(record, start + record.row, self.kind, self.mapped)
+                yield _judge(record, start + record.row, self.kind, self.names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,10 +74,13 @@ class DataSet:
     """Names of files of the folder that are left out."""
 
 
-def open_data(path: Path) -> DataSet:
-    """Look at the file, or at the files of the folder. Raises `NotFound` where nothing is."""
+def open_data(path: Path, columns: Mapping[str, str] = MappingProxyType({})) -> DataSet:
+    """Look at the file, or at the files of the folder. Raises `NotFound` where nothing is.
+
+    `columns`: what a person says that columns mean, our name → theirs; the others are recognised by their names.
+    """
     if not path.is_dir():
-        return DataSet(files=(_look(path),))
+        return DataSet(files=(_look(path, columns),))
     found = list_files(path)
     if found is None:
         fault = Fault(
@@ -80,7 +91,7 @@ def open_data(path: Path) -> DataSet:
     if not found.data:
         fault = Fault(code="empty-file", says="data.empty-file.folder")
         return DataSet(files=(_refused(path, fault),), folder=path, left=others)
-    looked = [_look(file) for file in found.data]
+    looked = [_look(file, columns) for file in found.data]
     good = tuple(file for file in looked if file.kind in TRAINABLE_FORMATS)
     skipped = tuple(str(f.source.path.relative_to(path)) for f in looked if good and f not in good)
     return DataSet(files=good or tuple(looked[:1]), folder=path, left=(*skipped, *others))
@@ -90,33 +101,52 @@ def _refused(path: Path, fault: Fault) -> DataSource:
     return DataSource(source=Source(path=path, fault=fault), fault=fault)
 
 
-def _look(path: Path) -> DataSource:
+def _look(path: Path, columns: Mapping[str, str]) -> DataSource:
     source = open_source(path)
     if source.fault is not None:
         return DataSource(source=source, fault=source.fault)
     with closing(records(source)) as stream:
         first = list(islice(stream, LOOK_AHEAD))
-    kind, mapped = _format(first)
-    fault = None if kind != "unknown" else _unknown(first)
-    return DataSource(source=source, kind=kind, mapped=mapped, fault=fault)
+    objects = [r.value for r in first if r.broken is None and isinstance(r.value, dict)]
+    there = tuple(islice(dict.fromkeys(key for value in objects for key in value if _is_named(key)), MOST_COLUMNS))
+    absent = sorted(set(columns.values()) - {key for value in objects for key in value})
+    if objects and absent:
+        params: dict[str, Scalar] = {"absent": harmless(", ".join(absent)), "keys": harmless(", ".join(there))}
+        fault = Fault(code="unknown-format", says="data.unknown-format.absent", params=params)
+        return DataSource(source=source, columns=there, fault=fault)
+    kind, names = _chosen(objects, columns) if columns else _format(objects)
+    unknown = None if kind != "unknown" else _unknown(first)
+    return DataSource(source=source, kind=kind, names=names, columns=there, fault=unknown)
 
 
-def _format(first: list[Record]) -> tuple[DataFormat, dict[str, str]]:
+def _is_named(key: str) -> bool:
+    """A name that can be chosen: neither empty nor endless, and a text that can be written."""
+    return 0 < len(key) <= LONGEST_NAME and not any("\ud800" <= letter <= "\udfff" for letter in key)
+
+
+def _chosen(objects: list[dict[str, Any]], columns: Mapping[str, str]) -> tuple[DataFormat, Names]:
+    """The format of the first record that has one when its columns are read as a person says."""
+    names = Names()
+    for value in objects:
+        names = choose(value, columns)
+        kind = recognise(names.read(value))
+        if kind != "unknown":
+            return kind, names
+    return "unknown", names
+
+
+def _format(objects: list[dict[str, Any]]) -> tuple[DataFormat, Names]:
     """The format of the first record that has one, and by which names its columns go."""
-    best: tuple[DataFormat, dict[str, str]] = ("unknown", {})
-    for record in first:
-        value = record.value
-        if record.broken is not None or not isinstance(value, dict):
-            continue
+    for value in objects:
         kind = recognise(value)
         if kind == "unknown" or (kind == "alpaca" and "output" not in value):
-            mapped = columns.mapping(value)
-            renamed = recognise({mapped.get(key, key): part for key, part in value.items()}) if mapped else "unknown"
-            if renamed != "unknown" and (renamed != "alpaca" or "output" in {*mapped.values(), *value}):
-                return renamed, mapped
+            names = Names(known=mapping(value))
+            renamed = recognise(names.read(value)) if names.known else "unknown"
+            if renamed != "unknown" and (renamed != "alpaca" or "output" in {*names.known.values(), *value}):
+                return renamed, names
         if kind != "unknown":
-            return kind, {}
-    return best
+            return kind, Names()
+    return "unknown", Names()
 
 
 def _unknown(first: list[Record]) -> Fault:
@@ -144,15 +174,15 @@ def _moved(fault: Fault, start: int) -> Fault:
     return Fault(code=fault.code, says=fault.says, params={**fault.params, "row": row + start})
 
 
-def _judge(record: Record, row: int, kind: DataFormat, mapped: dict[str, str]) -> Judged:
+def _judge(record: Record, row: int, kind: DataFormat, names: Names) -> Judged:
     if record.broken is not None:
         says = "data.oversized-row.unread" if record.broken == "oversized-row" else None
         detail = "UTF-8" if record.broken == "broken-character" else None
         finding = Finding(code=record.broken, refused=True, detail=detail, says=says)
         return Judged(row, False, None, (finding,), record.value)
     value = record.value
-    if mapped and isinstance(value, dict):
-        value = {mapped.get(key, key): part for key, part in value.items()}
+    if isinstance(value, dict) and (names.known or names.chosen):
+        value = names.read(value)
     judged = judge_row(row, value, kind)
     if record.repeated is None and record.size <= OVERSIZED:
         return judged

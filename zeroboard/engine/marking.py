@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from tokenizers import Encoding
 from transformers import PreTrainedTokenizerBase
 
 from zeroboard.data.conversations import Conversation, Turn
@@ -99,10 +100,39 @@ def _texts(tokenizer: PreTrainedTokenizerBase, texts: list[str]) -> Iterable[Sam
 
 
 def _encoded(tokenizer: PreTrainedTokenizerBase, rendered: Sequence[Rendered]) -> list[Sample | TemplateRefused]:
+    texts = [one.text for one in rendered]
+    if not texts or not tokenizer.is_fast:
+        found = _tokens(tokenizer, texts)
+        return [_marked(tokenizer, one, own) for one, own in zip(rendered, found, strict=True)]
+    special = special_ids(tokenizer, len(tokenizer))
+    encodings = tokenizer.backend_tokenizer.encode_batch(texts, add_special_tokens=False)
     return [
-        _marked(tokenizer, one, found)
-        for one, found in zip(rendered, _tokens(tokenizer, [one.text for one in rendered]), strict=True)
+        _quick(one, encoding, special) or _marked(tokenizer, one, _ends(encoding))
+        for one, encoding in zip(rendered, encodings, strict=True)
     ]
+
+
+def _quick(one: Rendered, encoding: Encoding, special: frozenset[int]) -> Sample | None:
+    """Mark the usual case without looking at every token: answers begin and end with one, a special token follows.
+
+    None where it is another case.
+    """
+    ids = encoding.ids
+    learned = bytearray(len(ids))
+    for (start, end), _ in one.answers:
+        first, closing = encoding.char_to_token(start), encoding.char_to_token(end)
+        if first is None or closing is None or ids[closing] not in special:
+            return None
+        before = encoding.token_to_chars(first - 1)[1] if first else 0
+        if before != start or encoding.token_to_chars(closing - 1)[1] != end:
+            return None
+        learned[first : closing + 1] = b"\1" * (closing + 1 - first)
+    return Sample(ids=ids, learned=learned, folded=one.folded)
+
+
+def _ends(encoding: Encoding) -> Encoded:
+    # the tokens of a text go forward; those of one character that takes several end at the same place
+    return encoding.ids, list(itertools.accumulate((end for _, end in encoding.offsets), max))
 
 
 def _tokens(tokenizer: PreTrainedTokenizerBase, texts: list[str]) -> list[Encoded]:
@@ -112,12 +142,7 @@ def _tokens(tokenizer: PreTrainedTokenizerBase, texts: list[str]) -> list[Encode
     if not tokenizer.is_fast:
         return [(list(found), [len(text)] * len(found)) for text, found in zip(texts, (
             tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts), strict=True)]  # fmt: skip
-    found = []
-    for encoding in tokenizer.backend_tokenizer.encode_batch(texts, add_special_tokens=False):
-        # the tokens of a text go forward; those of one character that takes several end at the same place
-        ends = list(itertools.accumulate((end for _, end in encoding.offsets), max))
-        found.append((encoding.ids, ends))
-    return found
+    return [_ends(one) for one in tokenizer.backend_tokenizer.encode_batch(texts, add_special_tokens=False)]
 
 
 def _marked(tokenizer: PreTrainedTokenizerBase, one: Rendered, found: Encoded) -> Sample | TemplateRefused:

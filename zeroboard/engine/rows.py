@@ -43,7 +43,7 @@ def judge_rows(path: Path, base: Path | None, rows: TrainedRows, *, trust_remote
     known = _Known(Path(rows.tokens), rows.max_length)
     looked, missed = 0, 0
     try:
-        for conversation in conversations(Path(rows.data_path)):
+        for conversation in conversations(Path(rows.data_path), rows.columns):
             sample = encode_row(tokenizer, conversation)
             if not any(sample.learned[1 : rows.max_length]):
                 missed = missed or conversation.row

@@ -6,6 +6,7 @@ The file is read once, a batch of rows at a time; nothing but a few numbers a ro
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import tempfile
 from array import array
@@ -44,6 +45,8 @@ ROWS_NAMED = 20
 def main(channel: Channel) -> int:
     """The verb: one `TokeniseRequest` in, progress, an `Answer` with `TokenFacts` (or the problems) out."""
     request = TokeniseRequest.model_validate_json(channel.receive() or "")
+    # off elsewhere, because of processes that are forked later; nothing is forked here, and a batch may use every core
+    os.environ["TOKENIZERS_PARALLELISM"] = "true"
 
     def told(done: float, rows: int) -> None:
         channel.progress("tokenise", done, "progress.tokenise", rows=rows)
@@ -116,7 +119,7 @@ def _read(request: TokeniseRequest, tokenizer: PreTrainedTokenizerBase, writer: 
         share = done
 
     try:
-        for batch in _batches(usable_rows(Path(request.data_path), read)):
+        for batch in _batches(usable_rows(Path(request.data_path), read, columns=request.columns)):
             made = encode_rows(tokenizer, [one.conversation for one in batch if one.conversation is not None])
             for one, sample in zip(batch, made, strict=True):
                 writer.add(one, sample)

@@ -188,6 +188,7 @@ def _complete(plan: Plan, work: _Work, count: int | None, python: str) -> Plan:
             work.spec.data.max_length,
             evaluation=work.spec.data.evaluation,
             seed=work.spec.train.seed,
+            columns=work.spec.data.chosen,
         ),
         steps=count,
         save_every=work.spec.train.save_every,

@@ -173,7 +173,8 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _set_value(key: str, written: str, text: str) -> Any:
     facts = _FIELDS.get(key)
-    if facts is not None and facts.kind == "text":
+    above = _FIELDS.get(key.rpartition(".")[0])
+    if (facts is not None and facts.kind == "text") or (above is not None and above.kind == "mapping"):
         return written
     try:
         return yaml.load(written, _Loader)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from types import MappingProxyType
 
 from zeroboard.catalogue import bundled_model
 from zeroboard.contract.plan import TOKENS_VERSION, ModelFacts, TokenFacts
@@ -14,25 +17,55 @@ from zeroboard.files import sha256_file, sha256_text, to_json
 from zeroboard.modelfiles import TOKEN_FILES
 
 
-def tokens_key(data: Path, model: ModelFacts, max_length: int, *, evaluation: float = 0.0, seed: int = 0) -> str:
+def tokens_key(
+    data: Path,
+    model: ModelFacts,
+    max_length: int,
+    *,
+    evaluation: float = 0.0,
+    seed: int = 0,
+    columns: Mapping[str, str] = MappingProxyType({}),
+) -> str:
     """The folder's name in `cache/tokens/`: 32 hexadecimal digits over data, tokenizer, maximum length and version.
+
+    `columns`: what a person says that columns mean.
 
     Where rows are held out their share counts, and the seed that chooses them; otherwise the seed changes nothing.
 
     A bundled model counts by its package and that package's version, so that the key is the same before and after it
     is converted. Reads the data file once. Raises `FileNotFoundError` where the data is not there.
     """
-    parts: list[object] = [TOKENS_VERSION, _content(data), _tokenizer(model), max_length]
+    parts: list[object] = [TOKENS_VERSION, content(data), _tokenizer(model), max_length]
     if evaluation:
         parts += [evaluation, seed]
+    if columns:
+        parts.append(sorted(columns.items()))
     return sha256_text(to_json(parts, indent=None))[:32]
 
 
-def _content(data: Path) -> str | list[str]:
-    """A hash of the file; of a folder, of each of its data files."""
+def content(data: Path) -> str | list[str]:
+    """A hash of the file; of a folder, of each of its data files. Those of large files are remembered."""
     if not data.is_dir():
-        return sha256_file(data)
-    return [f"{file.relative_to(data)} {sha256_file(file)}" for file in data_files(data)]
+        return _hash(data)
+    return [f"{file.relative_to(data)} {_hash(file)}" for file in data_files(data)]
+
+
+LARGE = 16 << 20
+"""Bytes from which on a file is not read again while its time and size stay: writing so much takes longer than the
+clock of a file system ticks."""
+
+
+def _hash(file: Path) -> str:
+    facts = file.stat()
+    if facts.st_size < LARGE:
+        return sha256_file(file)
+    return _known_hash(file, facts.st_size, facts.st_mtime_ns, facts.st_ino)
+
+
+@lru_cache(maxsize=64)
+def _known_hash(file: Path, size: int, time: int, number: int) -> str:
+    """The hash of a file that is told from others by its size, its time and its number on the disk."""
+    return sha256_file(file)
 
 
 def _tokenizer(model: ModelFacts) -> list[str]:

@@ -117,7 +117,7 @@ def trained_rows(paths: Paths, plan: Plan, spec: RunSpec) -> TrainedRows | None:
         return None
     data, share, seed = Path(resolved.data_path), spec.data.evaluation, spec.train.seed
     try:
-        key = tokens_key(data, model, spec.data.max_length, evaluation=share, seed=seed)
+        key = tokens_key(data, model, spec.data.max_length, evaluation=share, seed=seed, columns=spec.data.chosen)
     except OSError:  # gone since, or unreadable
         key = None
     return TrainedRows(
@@ -125,6 +125,7 @@ def trained_rows(paths: Paths, plan: Plan, spec: RunSpec) -> TrainedRows | None:
         unchanged=key == resolved.tokens_key,
         tokens=str(paths.tokens / resolved.tokens_key),
         max_length=spec.data.max_length,
+        columns=spec.data.chosen,
     )
 
 

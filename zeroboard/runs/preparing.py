@@ -64,6 +64,7 @@ def tokenise(context: Context, resolved: Resolved, spec: RunSpec) -> TokenFacts:
             max_length=spec.data.max_length,
             evaluation=spec.data.evaluation,
             seed=spec.train.seed,
+            columns=spec.data.chosen,
             target=str(target),
             trust_remote_code=spec.model.trust_remote_code,
         )
@@ -79,7 +80,14 @@ def check_data(context: Context, resolved: Resolved, spec: RunSpec) -> None:
     model, data = context.plan.model, Path(resolved.data_path)
     if model is None or not data.is_file():  # the engine says what is missing
         return
-    key = tokens_key(data, model, spec.data.max_length, evaluation=spec.data.evaluation, seed=spec.train.seed)
+    key = tokens_key(
+        data,
+        model,
+        spec.data.max_length,
+        evaluation=spec.data.evaluation,
+        seed=spec.train.seed,
+        columns=spec.data.chosen,
+    )
     if key != resolved.tokens_key:
         raise Failed(
             Problem(code="plan-changed", field="data.path", says="run.failed.data-changed", params={"path": str(data)})

@@ -15,10 +15,7 @@ from zeroboard.contract.problems import Problem, errors
 from zeroboard.contract.reports import DataReport
 from zeroboard.contract.spec import RunSpec, Stage
 from zeroboard.contract.toolchain import Toolchain
-from zeroboard.data.folders import data_files
-from zeroboard.data.judge import judge
-from zeroboard.data.records import OnProgress
-from zeroboard.errors import NotFound, Refused
+from zeroboard.errors import Refused
 from zeroboard.monitor.folders import folder_facts
 from zeroboard.paths import Paths, reachable
 from zeroboard.planning import specs
@@ -30,7 +27,10 @@ from zeroboard.runs import registry
 from zeroboard.services import host as hosts
 from zeroboard.services import toolchain as tools
 from zeroboard.services.folders import output_folder
+from zeroboard.services.judging import Judgement, data_file, judged_now
+from zeroboard.services.judging import judge_data as judge_data
 from zeroboard.services.preflight import needs_toolchain, port_problems
+from zeroboard.services.uploads import uploads
 
 DEMO = "demo"
 """The word that stands for the bundled spec."""
@@ -84,7 +84,7 @@ def choices(paths: Paths) -> Choices:
     models = [*bundled, *(str(paths.models / name) for name in folders if name not in bundled)]
     lately = dict.fromkeys(state.model for state in registry.list_runs(paths))
     models += [path for path in lately if path not in models and _is_folder(path)][:RECENT]
-    own = sorted(str(p) for p in paths.data.glob("*.json*"))
+    own = [str(upload.path) for upload in uploads(paths)]
     return Choices(models=tuple(models), datasets=(*DATASETS, *own))
 
 
@@ -93,35 +93,12 @@ def _is_folder(path: str) -> bool:
     return found is not None and found.is_dir()
 
 
-def data_file(path_or_name: str) -> Path:
-    """The file behind the name of a bundled data set, or of a path; raises `NotFound` where nothing is there."""
-    found = DATASETS.get(path_or_name) or reachable(path_or_name)
-    if found is None:
-        raise NotFound("error.data-not-found", path=path_or_name)
-    return found
+def plan(paths: Paths, spec: RunSpec, *, host: HostFacts | None = None, judged: Judgement | None = None) -> Plan:
+    """Everything that Start would do, problems included. Writes nothing.
 
-
-def judge_data(path_or_name: str, on_progress: OnProgress | None = None) -> DataReport:
-    """Judge a data file, or a folder, row by row; raises `NotFound` (`error.data-unreadable`: there, but closed).
-
-    The last few are remembered until the file changes. `on_progress` is called with the share that is read.
+    `judged`: how far the data is; None: it is judged now, however long that takes.
     """
-    path = data_file(path_or_name)
-    try:
-        key = (path, tuple((file, *_stamp(file)) for file in data_files(path)))
-        if key not in _judged:
-            report = judge(path, on_progress=on_progress)
-            while len(_judged) >= REMEMBERED:
-                _judged.pop(next(iter(_judged)), None)
-            _judged[key] = report
-        return _judged[key]
-    except OSError as error:
-        raise NotFound("error.data-unreadable", path=path_or_name, why=error.strerror or str(error)) from error
-
-
-def plan(paths: Paths, spec: RunSpec, *, host: HostFacts | None = None) -> Plan:
-    """Everything that Start would do, problems included. Writes nothing."""
-    return _plan(_facts(paths, spec, host), spec, paths)
+    return _plan(_facts(paths, spec, host, judged=judged), spec, paths)
 
 
 def stages(spec: RunSpec, model: ModelFacts, host: HostFacts) -> Mapping[Stage, Promise]:
@@ -151,16 +128,15 @@ class _Facts:
     output: FolderFacts
 
 
-def _facts(paths: Paths, spec: RunSpec, host: HostFacts | None, *, thorough: bool = False) -> _Facts:
+def _facts(
+    paths: Paths, spec: RunSpec, host: HostFacts | None, *, judged: Judgement | None = None, thorough: bool = False
+) -> _Facts:
     """`thorough`: torch is asked where it was not yet, and a file is tried in the output's folder."""
     model, problems = read_model(spec.model.path, paths)
-    try:
-        data = judge_data(spec.data.path)
-    except NotFound as error:
-        data = None
-        says = "problem.data-missing.unreadable" if error.says == "error.data-unreadable" else None
-        params = {**error.params, "path": spec.data.path}
-        problems = (*problems, Problem(code="data-missing", field="data.path", says=says, params=params))
+    judged = judged or judged_now(spec.data)
+    data, missing = judged.report, judged.problem(spec.data.path)
+    if missing is not None:
+        problems = (*problems, missing)
     host = host or hosts.facts(paths)
     ask = thorough and needs_toolchain(spec, host)
     return _Facts(
@@ -200,16 +176,6 @@ def _tokens(paths: Paths, spec: RunSpec, model: ModelFacts | None, data: DataRep
         spec.data.max_length,
         evaluation=spec.data.evaluation,
         seed=spec.train.seed,
+        columns=spec.data.chosen,
     )
     return read_tokens(paths.tokens / key)
-
-
-def _stamp(file: Path) -> tuple[int, int]:
-    """Time and size, which stand for the content: a changed file is judged again."""
-    facts = file.stat()
-    return facts.st_mtime_ns, facts.st_size
-
-
-REMEMBERED = 16
-"""Reports of data files that are remembered."""
-_judged: dict[tuple[object, ...], DataReport] = {}

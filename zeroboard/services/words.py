@@ -77,6 +77,7 @@ def data(value: DataReport, language: Language = "en") -> dict[str, Any]:
         "rows": {"total": value.total, "usable": value.usable, "refused": value.refused, "changed": value.changed},
         "problems": problems,
         "files": [file.model_dump(mode="json") for file in value.files],
+        "columns": list(value.columns),
         "tokens": None if value.tokens is None else tokens(value.tokens),
         "suggestion": None if value.suggestion is None else decision(value.suggestion, language),
     }

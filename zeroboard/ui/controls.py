@@ -15,7 +15,7 @@ from gradio.component_meta import ComponentMeta
 from gradio.components import Component
 
 from zeroboard.messages import Language, say
-from zeroboard.ui.form import OFFLOAD, OFFLOAD_WHAT, Widget, element_id
+from zeroboard.ui.form import COLUMNS, OFFLOAD, OFFLOAD_WHAT, Widget, element_id
 
 
 def _handing_on(name: str, component: type[Component]) -> Any:
@@ -84,6 +84,8 @@ def offered(widget: Widget, value: Any, unusual: bool = False) -> list[str]:
 def label(widget: Widget, lang: Language, words: str | None = None) -> str:
     if widget.key == OFFLOAD_WHAT:
         return say("ui.form.offload-what.label", lang)
+    if widget.key.startswith(COLUMNS):
+        return choice_label(widget, widget.key.removeprefix(COLUMNS), lang)
     unit = widget.field.unit
     name = say(f"{words or f'field.{widget.field.key}'}.label", lang)
     return f"{name} ({say(f'ui.unit.{unit}', lang)})" if unit else name
@@ -93,9 +95,11 @@ def hint(widget: Widget, lang: Language, words: str | None = None) -> str:
     """The sentence under the label; the field's bounds; its key, as the command line and the file name it."""
     if widget.key == OFFLOAD_WHAT:
         return say("ui.form.offload-what.hint", lang)
+    if widget.key.startswith(COLUMNS):
+        words = f"ui.columns.{widget.key.removeprefix(COLUMNS)}"
     own = "ui.form.offload" if widget.key == OFFLOAD else f"field.{widget.field.key}"
     sentence = say(f"{words or own}.hint", lang)
-    return " ".join(part for part in (sentence, bounds(widget), f"`{widget.field.key}`") if part)
+    return " ".join(part for part in (sentence, bounds(widget), f"`{widget.key}`") if part)
 
 
 def bounds(widget: Widget) -> str:

@@ -26,6 +26,9 @@ OFFLOAD_WHAT = "zero.offload_what"
 """Widget beside the switch; no field of the spec."""
 WHAT = ("auto", "optimizer", "all")
 
+COLUMNS = "data.columns."
+"""What the keys of the widgets begin with that say what a column means, one for each meaning."""
+
 LORA_FIELDS = ("method.rank", "method.alpha", "method.dropout", "method.targets")
 """Mean nothing unless the method is LoRA."""
 
@@ -59,9 +62,12 @@ def widgets() -> tuple[Widget, ...]:
     """All widgets, in the order of the form; the order in which a handler gets their values."""
     found: list[Widget] = []
     for field in fields():
-        found.append(
-            Widget(key=field.key, field=field, card=card_of(field.key), advanced=field.advanced, choices=field.choices)
-        )
+        card = card_of(field.key)
+        if field.kind == "mapping":
+            keys = [f"{field.key}.{name}" for name in field.choices]
+            found += [Widget(key=key, field=field, card=card, advanced=True, choices=()) for key in keys]
+            continue
+        found.append(Widget(key=field.key, field=field, card=card, advanced=field.advanced, choices=field.choices))
         if field.key == OFFLOAD:
             found.append(Widget(key=OFFLOAD_WHAT, field=field, card="zero", advanced=True, choices=WHAT))
     return tuple(found)
@@ -85,6 +91,9 @@ def to_mapping(values: Mapping[str, Any]) -> dict[str, Any]:
     spec: dict[str, Any] = {}
     for field in fields():
         value = _plain(field, values.get(field.key))
+        if field.kind == "mapping":
+            chosen = {name: _plain(field, values.get(f"{field.key}.{name}")) for name in field.choices}
+            value = {name: column for name, column in chosen.items() if column not in ("", None)}
         if field.key == OFFLOAD:
             value = offload(values.get(OFFLOAD), values.get(OFFLOAD_WHAT), values.get("zero.stage"))
         *sections, name = field.key.split(".")
@@ -103,7 +112,10 @@ def from_spec(spec: RunSpec) -> dict[str, Any]:
         value: Any = whole
         for part in field.key.split("."):
             value = value[part]
-        values[field.key] = "" if value is None else value
+        if field.kind == "mapping":
+            values |= {f"{field.key}.{name}": value.get(name, "") for name in field.choices}
+        else:
+            values[field.key] = "" if value is None else value
     moved = spec.zero.offload
     values[OFFLOAD] = moved != "none"
     values[OFFLOAD_WHAT] = "auto" if moved in ("none", offload(True, "auto", spec.zero.stage)) else moved
@@ -128,7 +140,9 @@ def check(values: Mapping[str, Any]) -> Checked:
     if spec is None:
         demo = from_spec(prepare.default_spec())
         bad = {problem.field for problem in problems}
-        mended = {key: demo[key] if key in bad else value for key, value in values.items()}
+        mended = {
+            key: demo[key] if key in bad or key.rpartition(".")[0] in bad else value for key, value in values.items()
+        }
         if OFFLOAD in bad:
             mended[OFFLOAD_WHAT] = demo[OFFLOAD_WHAT]
         rest, _ = prepare.check_spec(to_mapping(mended))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import gradio as gr
@@ -13,11 +14,14 @@ from markupsafe import Markup
 from zeroboard.contract.host import HostFacts
 from zeroboard.contract.spec import RunSpec
 from zeroboard.messages import Language, say
+from zeroboard.paths import Paths
 from zeroboard.planning.visible import hidden, visible_gpus
 from zeroboard.services import prepare
 from zeroboard.ui import form
 from zeroboard.ui.controls import STAGE, choice_label, control, offered
 from zeroboard.ui.form import CARDS, LORA_FIELDS, Card, Widget
+from zeroboard.ui.panels import data as data_panel
+from zeroboard.ui.panels import tokens
 from zeroboard.ui.views import numbers, plan
 from zeroboard.ui.views.markup import tag
 from zeroboard.ui.wiring import html
@@ -41,7 +45,10 @@ class FormPanel:
     """By widget key, in the order in which handlers get their values."""
     cards: dict[Card, gr.Accordion]
     model_facts: gr.HTML
-    data_facts: gr.HTML
+    data: data_panel.DataPanel
+    """The data file, judged."""
+    brought: data_panel.Brought
+    """Files that were brought here."""
     lora: gr.Column
     """Shown for LoRA alone."""
     stage_one: gr.Checkbox
@@ -50,8 +57,8 @@ class FormPanel:
     """What there is to run on, as counted."""
     stages: gr.HTML
     """What each rank stores at every stage."""
-    upload: gr.UploadButton
-    """Brings a data file."""
+    tokens: tokens.TokensPanel
+    """The data as the model sees it."""
     own_json: gr.UploadButton
     """Brings a DeepSpeed file, whose values go into the form."""
     own_told: gr.HTML
@@ -62,7 +69,7 @@ class FormPanel:
         return dict(zip(self.controls, given, strict=True))
 
 
-def build(spec: RunSpec, choices: prepare.Choices, host: HostFacts, lang: Language) -> FormPanel:
+def build(spec: RunSpec, choices: prepare.Choices, host: HostFacts, lang: Language, paths: Paths) -> FormPanel:
     """The cards, in the order of thought, filled from a spec."""
     filled = form.from_spec(spec)
     made: dict[str, Component] = {}
@@ -82,11 +89,17 @@ def build(spec: RunSpec, choices: prepare.Choices, host: HostFacts, lang: Langua
                 plain = [w for w in plain if w.key not in DEVICES]
             _grid(plain, filled, choices, host, lang, made)
             if card == "data":
-                extra["upload"] = gr.UploadButton(say("ui.button.upload", lang), size="sm", elem_id="zb-upload")
+                extra["brought"] = data_panel.build_brought(paths, lang)
             if card == "zero":
                 extra["stages"] = gr.HTML(elem_id="zb-stages")
-            if card in ("model", "data"):
+            if card == "model":
                 facts[card] = gr.HTML(elem_id=f"facts-{card}")
+            if card == "data":
+                named = [w for w in mine if w.key.startswith(form.COLUMNS)]
+                mine = [w for w in mine if w not in named]
+                make = partial(_grid, named, filled, choices, host, lang, made)
+                extra["data"] = data_panel.build(lang, make)
+                extra["tokens"] = tokens.build(lang)
             if card == "method":
                 lora = [w for w in form.widgets() if w.key in LORA_FIELDS]
                 with gr.Column(visible=spec.method.kind == "lora") as extra["lora"]:
@@ -114,12 +127,13 @@ def build(spec: RunSpec, choices: prepare.Choices, host: HostFacts, lang: Langua
         controls={key: made[key] for key in order},
         cards=cards,
         model_facts=facts["model"],
-        data_facts=facts["data"],
+        data=extra["data"],
+        brought=extra["brought"],
         lora=extra["lora"],
         stage_one=extra["stage_one"],
         devices=extra["devices"],
         stages=extra["stages"],
-        upload=extra["upload"],
+        tokens=extra["tokens"],
         own_json=extra["own_json"],
         own_told=extra["own_told"],
     )
@@ -181,6 +195,9 @@ def _choices(
         return [(name, name) for name in choices.models]
     if widget.key == "data.path":
         return [(name, name) for name in choices.datasets]
+    if widget.key.startswith(form.COLUMNS):
+        picked = filled[widget.key]
+        return [(say("ui.columns.as-named", lang), ""), *([(picked, picked)] if picked else [])]
     if widget.key == "devices.gpus":
         return gpu_choices(host, filled[widget.key] or [], lang)
     return None

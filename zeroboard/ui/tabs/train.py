@@ -10,15 +10,17 @@ from typing import Any
 import gradio as gr
 
 from zeroboard.contract.plan import Plan
-from zeroboard.contract.reports import DataReport
 from zeroboard.contract.spec import RunSpec
-from zeroboard.errors import Refused, UsageError, ZeroBoardError
-from zeroboard.services import configs, prepare, runs, uploads
+from zeroboard.errors import Refused, UsageError
+from zeroboard.services import configs, prepare, runs
+from zeroboard.services.judging import Judgement
 from zeroboard.ui import form
 from zeroboard.ui.controls import STAGE, control
 from zeroboard.ui.desk import Desk, Written
 from zeroboard.ui.form import CARDS
+from zeroboard.ui.panels import data as data_panel
 from zeroboard.ui.panels import form as form_panel
+from zeroboard.ui.panels import tokens as tokens_panel
 from zeroboard.ui.tabs.preview import PreviewTab
 from zeroboard.ui.views import plan as plan_view
 from zeroboard.ui.views.markup import tag
@@ -66,7 +68,7 @@ def build(desk: Desk, spec: RunSpec) -> Parts:
     """The components. Wired by `wire`, when the other tabs stand."""
     with gr.Row(elem_classes=["zb-setup"], equal_height=False):
         with gr.Column(elem_classes=["zb-cards"], scale=7, min_width=320):
-            panel = form_panel.build(spec, prepare.choices(desk.paths), desk.shared.host.get(), desk.lang)
+            panel = form_panel.build(spec, prepare.choices(desk.paths), desk.shared.host.get(), desk.lang, desk.paths)
         with gr.Column(elem_classes=["zb-side"], scale=4, min_width=320):
             side = gr.HTML(elem_id="zb-plan", min_height=240)
             named = next(w for w in form.widgets() if w.card is None)
@@ -88,8 +90,9 @@ def wire(desk: Desk, parts: Parts, preview_tab: PreviewTab) -> SetUp:
     widgets = [parts.name, *panel.controls.values()]
     inputs = [desk.written, *widgets]
     follows = [
-        parts.side, parts.why, parts.preview, parts.start, parts.save, panel.model_facts, panel.data_facts, panel.lora,
-        panel.stages, *panel.cards.values(), preview_tab.stale, preview_tab.start,
+        parts.side, parts.why, parts.preview, parts.start, parts.save, panel.model_facts, panel.lora, *panel.data.shown,
+        panel.stages, panel.tokens.facts, *panel.cards.values(), preview_tab.stale, preview_tab.start,
+        *(control for key, control in panel.controls.items() if key.startswith(form.COLUMNS)),
     ]  # fmt: skip
     offered = [panel.controls["model.path"], panel.controls["data.path"], panel.controls["devices.gpus"], panel.devices]
 
@@ -102,7 +105,10 @@ def wire(desk: Desk, parts: Parts, preview_tab: PreviewTab) -> SetUp:
         """Everything that follows from the form, nothing of it written to disk."""
         checked = form.check(values(given))
         spec, host = checked.spec, desk.shared.host.get()
-        found = prepare.plan(desk.paths, checked.rest, host=host) if checked.rest is not None else None
+        judged, found = Judgement(), None
+        if checked.rest is not None:
+            judged = data_panel.look(desk.shared.judging, checked.rest)
+            found = prepare.plan(desk.paths, checked.rest, host=host, judged=judged)
         refused = {problem.field for problem in checked.problems}
         others = found.problems if found is not None else ()
         problems = (*checked.problems, *(problem for problem in others if problem.field not in refused))
@@ -117,7 +123,9 @@ def wire(desk: Desk, parts: Parts, preview_tab: PreviewTab) -> SetUp:
         }
         if checked.rest is not None:
             changes[panel.model_facts] = html(plan_view.model_card(found, desk.lang))
-            changes[panel.data_facts] = html(plan_view.data_card(_judged(checked.rest), desk.lang))
+            changes |= data_panel.show(panel.data, panel.controls, judged, checked.rest, desk.lang)
+            known = tokens_panel.known(desk, checked.rest) if judged.report is not None else ""
+            changes[panel.tokens.facts] = known
         if spec is not None:
             changes[parts.save] = preview_tab.save_link(spec)
             changes[panel.stages] = _stages(spec, plan)
@@ -137,11 +145,8 @@ def wire(desk: Desk, parts: Parts, preview_tab: PreviewTab) -> SetUp:
         picture = stages_view(held, spec.zero.stage, ranks=plan.batch.gpus, share=share, lang=desk.lang)
         return html(picture) if picture is not None else ""
 
-    def _judged(spec: RunSpec) -> DataReport | None:
-        try:
-            return prepare.judge_data(spec.data.path)
-        except ZeroBoardError:
-            return None  # the plan's problems say what is wrong with it
+    def _rest(given: tuple[Any, ...]) -> RunSpec | None:
+        return form.check(values(given)).rest
 
     def _asked(given: tuple[Any, ...]) -> RunSpec:
         checked = form.check(values(given))
@@ -234,16 +239,6 @@ def wire(desk: Desk, parts: Parts, preview_tab: PreviewTab) -> SetUp:
             raise UsageError("ui.load.too-large")
         return fill(prepare.load_spec(file, ()))
 
-    def upload_data(file: str | None, *given: Any) -> Changes:
-        if not file:
-            raise UsageError("ui.upload.nothing")
-        try:
-            place = uploads.keep_data(desk.paths, Path(file), Path(file).name)
-        finally:
-            Path(file).unlink(missing_ok=True)  # what the browser sent lies in a temporary folder of the server
-        now = {**values(given), "data.path": str(place)}
-        return {**_offer(now), desk.kept: {"values": now}, desk.reopened: True}
-
     def own_json(file: str | None, *given: Any) -> Changes:
         if not file:
             raise UsageError("ui.own-json.nothing")
@@ -268,6 +263,7 @@ def wire(desk: Desk, parts: Parts, preview_tab: PreviewTab) -> SetUp:
     desk.wire.on(
         [c.input for c in widgets], keep, inputs=widgets, outputs=memory, quiet=True, trigger_mode="always_last"
     )
+    tokens_panel.wire(desk, panel.tokens, _asked, widgets)
     desk.wire.on(
         parts.preview.click,
         preview,
@@ -286,7 +282,10 @@ def wire(desk: Desk, parts: Parts, preview_tab: PreviewTab) -> SetUp:
         inputs=[parts.load],
         outputs=[*widgets, panel.stage_one, panel.devices, desk.kept, desk.reopened],
     )
-    desk.wire.on(panel.upload.upload, upload_data, inputs=[panel.upload, *widgets], outputs=[*offered, *memory])
+    data_panel.wire(desk, panel.data, panel.controls, follow=look, asked=_rest, inputs=inputs, follows=follows)
+    data_panel.wire_brought(
+        desk, panel.brought, offer=_offer, values=values, inputs=widgets, offered=offered, memory=memory
+    )
     desk.wire.on(
         panel.own_json.upload,
         own_json,

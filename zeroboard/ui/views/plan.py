@@ -6,13 +6,12 @@ from markupsafe import Markup
 
 from zeroboard.contract.plan import Plan, Promise
 from zeroboard.contract.problems import Problem, errors
-from zeroboard.contract.reports import DataProblem, DataReport
 from zeroboard.contract.spec import RunSpec
-from zeroboard.messages import Language, has, say
+from zeroboard.messages import Language, say
 from zeroboard.ui.form import Card
 from zeroboard.ui.views import numbers
 from zeroboard.ui.views.difference import changes
-from zeroboard.ui.views.markup import badge, field_label, join, problem_list, rows, severity_word, tag
+from zeroboard.ui.views.markup import badge, field_label, join, problem_list, rows, tag
 from zeroboard.ui.views.stages import HELD, bar, total
 
 
@@ -30,12 +29,16 @@ def panel(plan: Plan | None, problems: tuple[Problem, ...], lang: Language, disk
     return tag("div", join(parts), class_="zb-plan")
 
 
+UNJUDGED = "data-unjudged"
+"""Code of the problem that the data is being judged, or was not: nothing is wrong with it yet."""
 BUSY = "gpu-busy"
 """Code of the problem that another run holds the devices: the plan is sound, and Start would be refused yet."""
 
 
 def _verdict(problems: tuple[Problem, ...], lang: Language) -> Markup:
     bad = errors(problems)
+    if bad and all(problem.code == UNJUDGED for problem in bad):
+        return badge("warn", say("ui.plan.waiting", lang))
     if bad:
         return badge("fail", say("ui.plan.refused", lang, n=len(bad)))
     if any(problem.code == BUSY for problem in problems):
@@ -53,6 +56,8 @@ def taken_over(name: str, count: int, told: tuple[Problem, ...], lang: Language)
 def why_not(problems: tuple[Problem, ...], lang: Language) -> str:
     """Why Preview and Start are disabled; empty where they are not."""
     bad = errors(problems)
+    if bad and all(problem.code == UNJUDGED for problem in bad):
+        return say("ui.plan.waiting.why", lang)
     return say("ui.plan.mend-first", lang, n=len(bad)) if bad else ""
 
 
@@ -218,49 +223,6 @@ def model_card(plan: Plan | None, lang: Language) -> Markup:
     ]
     note = None if facts.prepared else tag("p", say("ui.model.unprepared", lang), class_="zb-note")
     return join((rows(pairs, "zb-facts grid"), note))
-
-
-def data_card(report: DataReport | None, lang: Language) -> Markup:
-    """The data file, judged: format, counts, and what is wrong with which rows."""
-    if report is None:
-        return tag("p", say("ui.data.none", lang), class_="zb-note")
-    pairs = [
-        (say("ui.data.format", lang), say(f"ui.data.format.{report.format}", lang)),
-        (say("ui.data.usable", lang), f"{report.usable:,} / {report.total:,}"),
-        (say("ui.data.changed", lang), f"{report.changed:,}"),
-        (say("ui.data.refused", lang), f"{report.refused:,}"),
-    ]
-    facts = rows(pairs, "zb-facts grid")
-    if not report.problems:
-        return join((facts, tag("p", badge("pass", say("ui.data.no-problems", lang)), class_="zb-data-good")))
-    items = [_data_problem(problem, lang) for problem in report.problems]
-    rest = None
-    if len(items) > SHOWN:
-        more = say("ui.data.more", lang, n=len(items) - SHOWN)
-        rest = tag("details", tag("summary", more), tag("ul", *items[SHOWN:], class_="zb-problems"))
-    title = tag("h2", say("ui.data.problems", lang))
-    return join((facts, title, tag("ul", *items[:SHOWN], class_="zb-problems"), rest))
-
-
-SHOWN = 4
-"""Kinds of problems of a data file that are shown at once; the others are folded away."""
-
-
-def _data_problem(problem: DataProblem, lang: Language) -> Markup:
-    """What is wrong with which rows, and what to do."""
-    params = {"count": problem.count, **problem.params}
-    words = say(problem.message_key, lang, **params) if has(problem.message_key, lang) else problem.code
-    remedy = f"{problem.message_key}.remedy"
-    return tag(
-        "li",
-        badge(problem.severity, severity_word(problem.severity, lang)),
-        tag(
-            "div",
-            tag("span", words, class_="words"),
-            tag("span", say(remedy, lang, **params), class_="remedy") if has(remedy, lang) else None,
-        ),
-        class_=f"zb-problem {problem.severity}",
-    )
 
 
 def changed(before: RunSpec, after: RunSpec, lang: Language) -> list[str]:
