@@ -42,12 +42,12 @@ class _Counted(Record):
     """More of them."""
 
 
-@pytest.mark.parametrize("count", [0, -1, 2**64 - 1, "10", True])
+@pytest.mark.parametrize("count", [0, -1, 10**40 - 1, "10", True])
 def test_whole_numbers_of_any_sane_size_are_read(count: object) -> None:
     assert _Counted.model_validate({"count": count, "inner": {"a": [1]}}).count == int(count)  # type: ignore[call-overload]
 
 
-@pytest.mark.parametrize("count", [2**64, -(2**64), 10**400])
+@pytest.mark.parametrize("count", [10**40, -(10**40), 10**400])
 def test_a_whole_number_that_nothing_can_reckon_with_is_damage(count: int) -> None:
     for value in ({"count": count}, {"count": 1, "inner": {"a": [count]}}):
         with pytest.raises(ValidationError):

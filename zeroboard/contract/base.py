@@ -7,8 +7,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler
 from pydantic_core import CoreSchema
 
-MOST = 1 << 64
-"""No count and no size reaches it. A number of hundreds of digits is damage, and nothing can reckon with it."""
+MOST = 10**40
+"""No count and no size reaches it, not even an absurd one. A longer number is damage that nothing can reckon with."""
 
 
 def _bound(schema: object) -> None:
