@@ -91,7 +91,7 @@ def test_a_length_is_suggested_with_its_reason() -> None:
         )  # fmt: skip
         return suggest_length(facts, 4096)
 
-    assert at(longest=900, p99=700) == (960, "data.suggest.longest")
-    assert at(longest=9000, p99=700) == (704, "data.suggest.most")
-    assert at(longest=9000, p99=8000) == (4096, "data.suggest.context")
+    assert at(longest=900, p99=700) == (960, "decision.length.longest")
+    assert at(longest=9000, p99=700) == (704, "decision.length.most")
+    assert at(longest=9000, p99=8000) == (4096, "decision.length.context")
     assert at(longest=0, p99=0) is None

@@ -121,5 +121,5 @@ def suggest_length(facts: TokenFacts, context: int | None) -> tuple[int, str] | 
     whole = facts.longest <= 1.5 * facts.p99
     wanted = -(-(facts.longest if whole else facts.p99) // STEP) * STEP
     if context is not None and wanted > context:
-        return context, "data.suggest.context"
-    return wanted, "data.suggest.longest" if whole else "data.suggest.most"
+        return context, "decision.length.context"
+    return wanted, "decision.length.longest" if whole else "decision.length.most"

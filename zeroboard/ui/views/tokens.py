@@ -10,7 +10,7 @@ from markupsafe import Markup
 from zeroboard.contract.plan import Bin, Decision, TokenFacts
 from zeroboard.contract.reports import DataProblem
 from zeroboard.contract.samples import Piece, SampleView
-from zeroboard.messages import Language, say
+from zeroboard.messages import Language, has, say
 from zeroboard.ui.views.markup import badge, join, rows, severity_word, tag
 
 
@@ -42,9 +42,11 @@ def facts(
 
 
 def _problem(problem: DataProblem, lang: Language) -> Markup:
-    words = say(problem.message_key, lang, **problem.params)
+    words = tag("span", say(problem.message_key, lang, **problem.params), class_="words")
+    key = f"{problem.message_key}.remedy"
+    remedy = tag("span", say(key, lang, **problem.params), class_="remedy") if has(key, lang) else None
     mark = badge(problem.severity, severity_word(problem.severity, lang))
-    return tag("li", mark, tag("div", tag("span", words, class_="words")), class_=f"zb-problem {problem.severity}")
+    return tag("li", mark, tag("div", words, remedy), class_=f"zb-problem {problem.severity}")
 
 
 def histogram(tokens: TokenFacts, max_length: int, lang: Language) -> Markup:
