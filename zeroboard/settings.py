@@ -12,6 +12,8 @@ from zeroboard.errors import UsageError
 from zeroboard.paths import Paths
 
 AUTH = "ZEROBOARD_AUTH"
+SECRETS = (AUTH, "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH")
+"""No business of any short-lived child: what needs a token gets it through its standard input."""
 """Holds the page's password, which is no business of a run or of a model's own code: children do not get it."""
 
 

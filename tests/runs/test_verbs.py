@@ -49,6 +49,7 @@ def test_a_cancelled_verb_is_ended(tmp_path: Path) -> None:
 
 
 def test_an_engine_process_gets_no_password_of_the_page_and_no_hub() -> None:
-    given = verbs.environment({"PATH": "/bin", "ZEROBOARD_AUTH": "me:secret", "HF_HUB_OFFLINE": "0"})
-    assert given["PATH"] == "/bin" and given["HF_HUB_OFFLINE"] == "1" and "ZEROBOARD_AUTH" not in given
+    secrets = {"ZEROBOARD_AUTH": "me:secret", "HF_TOKEN": "hf_secret"}
+    given = verbs.environment({"PATH": "/bin", "HF_HUB_OFFLINE": "0", **secrets})
+    assert given["PATH"] == "/bin" and given["HF_HUB_OFFLINE"] == "1" and not secrets.keys() & given.keys()
     assert verbs.environment(None)["PATH"] == os.environ["PATH"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from zeroboard.contract.base import Record
@@ -40,3 +40,18 @@ class Problem(Record):
 def errors(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     """Those that refuse."""
     return tuple(p for p in problems if p.severity == "error")
+
+
+def problem(
+    code: str,
+    field: str | None,
+    variant: str | None = None,
+    params: Mapping[str, Scalar] | None = None,
+    *,
+    severity: Severity = "error",
+    mend: Mapping[str, Scalar] | None = None,
+) -> Problem:
+    """A problem whose sentence is that of the code, or of one of its variants; `mend` is the remedy as a button."""
+    says = f"problem.{code}.{variant}" if variant is not None else None
+    set_to = dict(mend) if mend is not None else None
+    return Problem(code=code, severity=severity, field=field, says=says, params=dict(params or {}), set=set_to)

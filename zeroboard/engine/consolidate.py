@@ -27,6 +27,7 @@ from zeroboard.contract.reports import Consolidation
 from zeroboard.contract.requests import Answer, ConsolidateRequest, Dtype
 from zeroboard.engine.channel import Channel, leave_when_asked
 from zeroboard.engine.consolidate_states import Tensors, read_states
+from zeroboard.engine.percents import Tell, told_by_percents
 from zeroboard.errors import NotFound, Refused
 from zeroboard.files import foreign_json, write_atomic
 from zeroboard.modelfiles import TOKEN_FILES
@@ -44,9 +45,6 @@ NAMES = {
     torch.int64: "I64", torch.int32: "I32", torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8",
 }  # fmt: skip
 """As safetensors names them."""
-
-Tell = Callable[[float, str, dict[str, Scalar]], None]
-"""Told how far all is (0 to 1), the key of the sentence, and what fills it."""
 
 
 def main(channel: Channel) -> int:
@@ -91,7 +89,7 @@ def consolidate(request: ConsolidateRequest, tell: Tell) -> tuple[Consolidation,
         raise Refused(problems)
     try:
         with whole_folder(target) as folder:
-            _write(folder, shards, named, tensors, _counted(size, tell))
+            _write(folder, shards, named, tensors, told_by_percents(size, "progress.consolidate.write", tell))
             warnings = _copy_companions(folder, homes, request.dtype, named)
     except OSError as error:
         if error.errno not in FULL:
@@ -161,21 +159,6 @@ def _bytes(tensor: torch.Tensor) -> memoryview:
 
 def _elements(shape: tuple[int, ...]) -> int:
     return torch.Size(shape).numel()
-
-
-def _counted(total: int, tell: Tell) -> Callable[[int], None]:
-    """Hears of bytes and tells whole percents."""
-    done, last = 0, -1
-
-    def heard(size: int) -> None:
-        nonlocal done, last
-        done += size
-        if (percent := 100 * done // max(total, 1)) > last:
-            last = percent
-            params: dict[str, Scalar] = {"written": f"{done / 1e9:,.1f}", "total": f"{total / 1e9:,.1f}"}
-            tell(done / max(total, 1), "progress.consolidate.write", params)
-
-    return heard
 
 
 def _home(request: ConsolidateRequest) -> list[Folder]:

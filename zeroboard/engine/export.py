@@ -7,10 +7,8 @@ of the training (written out where the model had none), licence files. Streamed,
 
 from __future__ import annotations
 
-import errno
 import shutil
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +22,16 @@ from zeroboard.checkpoints.mergeable import failed
 from zeroboard.checkpoints.merging import DTYPES, FLOATS, NAMES, Output, Place
 from zeroboard.checkpoints.tokenizer import has_tokenizer
 from zeroboard.checkpoints.weights import ADAPTER, Weights, read_files, read_model
-from zeroboard.checkpoints.whole import whole_folder
+from zeroboard.checkpoints.whole import FULL, whole_folder
 from zeroboard.checkpoints.writer import Entry, plan_shards, total_bytes, write_shards
-from zeroboard.contract.problems import Problem, Scalar
+from zeroboard.contract.problems import Problem
 from zeroboard.contract.requests import Answer, ConsolidateRequest, Exported, ExportRequest, MergeRequest
 from zeroboard.engine.blocks import pieces
 from zeroboard.engine.channel import Channel, leave_when_asked
 from zeroboard.engine.consolidate import consolidate
 from zeroboard.engine.endings import Spoken, describe
 from zeroboard.engine.merge import GENERATION, copy_tokenizer, merge
+from zeroboard.engine.percents import Tell, told_by_percents
 from zeroboard.errors import BrokenFile, NotFound, Refused
 from zeroboard.files import foreign_json, write_atomic
 
@@ -40,9 +39,6 @@ LEGAL = ("LICENSE", "LICENCE", "NOTICE", "COPYING", "USE_POLICY")
 """Beginnings of the names of files that travel with the weights: most licences ask for that."""
 
 LEGAL_BYTES = 1 << 20
-
-Tell = Callable[[float, str, dict[str, Scalar]], None]
-"""Told how far all is (0 to 1), the key of the sentence, and what fills it."""
 
 
 def main(channel: Channel) -> int:
@@ -145,7 +141,11 @@ def _rewritten(request: ExportRequest, path: Path, target: Path, tell: Tell) -> 
             threads = torch.get_num_threads()
             torch.set_num_threads(1)  # the writer has threads of its own
             write_shards(
-                room, shards, lambda entry: pieces(outputs[entry.name]), workers=threads, on_bytes=_counted(size, tell)
+                room,
+                shards,
+                lambda entry: pieces(outputs[entry.name]),
+                workers=threads,
+                on_bytes=told_by_percents(size, "progress.export.write", tell),
             )
             if not adapter:
                 _write_config(room, config, request)
@@ -154,7 +154,7 @@ def _rewritten(request: ExportRequest, path: Path, target: Path, tell: Tell) -> 
                     shutil.copyfile(folder.path / name, room / name)
             copy_tokenizer(folder, folder, room)
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        if error.errno not in FULL:
             raise
         raise Refused([no_room(target, size, shutil.disk_usage(target.parent).free)]) from error
     return ()
@@ -241,18 +241,3 @@ def _write_generation(target: Path, homes: list[Folder], spoken: Spoken) -> None
 
 def _eos(home: Folder) -> object:
     return (home.json(CONFIG).value or {}).get("eos_token_id")
-
-
-def _counted(total: int, tell: Tell) -> Callable[[int], None]:
-    """Hears of bytes and tells whole percents."""
-    done, last = 0, -1
-
-    def heard(size: int) -> None:
-        nonlocal done, last
-        done += size
-        if (percent := 100 * done // max(total, 1)) > last:
-            last = percent
-            params: dict[str, Scalar] = {"written": f"{done / 1e9:,.1f}", "total": f"{total / 1e9:,.1f}"}
-            tell(done / max(total, 1), "progress.export.write", params)
-
-    return heard

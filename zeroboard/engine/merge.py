@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
@@ -25,6 +25,7 @@ from zeroboard.contract.reports import MergeReport
 from zeroboard.contract.requests import Answer, MergeRequest
 from zeroboard.engine.blocks import pieces
 from zeroboard.engine.channel import Channel, leave_when_asked
+from zeroboard.engine.percents import told_by_percents
 from zeroboard.errors import BrokenFile, NotFound, Refused
 from zeroboard.files import foreign_json, write_atomic
 from zeroboard.modelfiles import TEMPLATE, TOKEN_FILES, TOKENIZER_CONFIG, default_template
@@ -88,21 +89,14 @@ def merge(request: MergeRequest, on_progress: OnProgress = lambda done: None) ->
 
 def _write_weights(folder: Path, plan: MergePlan, shards: tuple[Shard, ...], on_progress: OnProgress) -> None:
     threads = torch.get_num_threads()
-    total, done, told = max(total_bytes(shards), 1), 0, -1
+    advance = told_by_percents(total_bytes(shards), "merge.writing", lambda done, says, params: on_progress(done))
 
-    def advance(count: int) -> None:
-        nonlocal done, told
-        done += count
-        if (percent := 100 * done // total) > told:
-            told = percent
-            on_progress(done / total)
-
-    def read(entry: Entry) -> object:
+    def read(entry: Entry) -> Iterator[memoryview]:
         torch.set_num_threads(1)  # of the writer's thread: they work side by side, each on its own tensor
         return pieces(plan.outputs[entry.name])
 
     try:
-        write_shards(folder, shards, read, workers=threads, on_bytes=advance)  # type: ignore[arg-type]
+        write_shards(folder, shards, read, workers=threads, on_bytes=advance)
     finally:
         torch.set_num_threads(threads)
 

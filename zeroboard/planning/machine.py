@@ -6,13 +6,13 @@ then its rule says nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from zeroboard.contract.folders import FolderFacts
 from zeroboard.contract.host import GpuFacts, HostFacts
 from zeroboard.contract.plan import Promise
-from zeroboard.contract.problems import Problem, Scalar, Severity
+from zeroboard.contract.problems import Problem, Scalar, problem
 from zeroboard.contract.spec import RunSpec
 from zeroboard.contract.toolchain import Toolchain
 from zeroboard.planning.choices import Devices
@@ -48,20 +48,6 @@ def check(machine: Machine) -> tuple[Problem, ...]:
     return tuple(sorted(found, key=lambda problem: problem.severity != "error"))
 
 
-def _problem(
-    code: str,
-    field: str | None,
-    variant: str | None = None,
-    params: Mapping[str, Scalar] | None = None,
-    *,
-    severity: Severity = "error",
-    mend: Mapping[str, Scalar] | None = None,
-) -> Problem:
-    says = f"problem.{code}.{variant}" if variant is not None else None
-    set_to = dict(mend) if mend is not None else None
-    return Problem(code=code, severity=severity, field=field, says=says, params=dict(params or {}), set=set_to)
-
-
 def packages(machine: Machine) -> list[Problem]:
     """Missing, too old or too new, or failing together."""
     return dependencies(machine.host.packages, machine.spec)
@@ -74,11 +60,11 @@ def operators(machine: Machine) -> list[Problem]:
         return []
     field, mend = "zero.offload", {"zero.offload": "none"}
     if not tools.compiles:
-        return [_problem("offload-toolchain", field, "headers", {"why": tools.said or ""}, mend=mend)]
+        return [problem("offload-toolchain", field, "headers", {"why": tools.said or ""}, mend=mend)]
     op = tools.ops.get("cpu_adam")
     if op is None or op.compatible:
         return []
-    return [_problem("offload-toolchain", field, "refused", {"op": "cpu_adam", "why": op.why or "?"}, mend=mend)]
+    return [problem("offload-toolchain", field, "refused", {"op": "cpu_adam", "why": op.why or "?"}, mend=mend)]
 
 
 def torch_matches(machine: Machine) -> list[Problem]:
@@ -91,13 +77,13 @@ def cuda_problems(tools: Toolchain, gpus: tuple[GpuFacts, ...], driver: str | No
     """What keeps this torch from these GPUs: no CUDA in it, an old driver, no kernels for their generation."""
     code = "dependency-version"
     if tools.cuda is None:
-        return [_problem(code, None, "torch-cpu", {"version": tools.torch})]
+        return [problem(code, None, "torch-cpu", {"version": tools.torch})]
     found = []
     least = DRIVERS.get(int(tools.cuda.split(".")[0]))
     have = numbers(driver)
     if least is not None and have is not None and have < least:
         params: dict[str, Scalar] = {"driver": driver, "cuda": tools.cuda, "least": ".".join(map(str, least))}
-        found.append(_problem(code, None, "driver", params))
+        found.append(problem(code, None, "driver", params))
     for gpu in gpus:
         if gpu.compute_capability is not None and not runs_on(tools.architectures, gpu.compute_capability):
             params = {
@@ -106,7 +92,7 @@ def cuda_problems(tools: Toolchain, gpus: tuple[GpuFacts, ...], driver: str | No
                 "built": ", ".join(tools.architectures),
                 "version": tools.torch,
             }
-            found.append(_problem(code, "devices.gpus", "architecture", params))
+            found.append(problem(code, "devices.gpus", "architecture", params))
     return found
 
 
@@ -140,7 +126,7 @@ def peer_to_peer(machine: Machine) -> list[Problem]:
         "least": ".".join(map(str, P2P_DRIVER)),
         "switches": " ".join(f"{name}={value}" for name, value in P2P_SWITCHES.items()),
     }
-    return [_problem("p2p-unsupported", "devices.gpus", params=params, severity="warning")]
+    return [problem("p2p-unsupported", "devices.gpus", params=params, severity="warning")]
 
 
 def gpus_shared(machine: Machine) -> list[Problem]:
@@ -160,7 +146,7 @@ def gpus_shared(machine: Machine) -> list[Problem]:
                 "command": (process.command or "?")[:80],
                 "memory": size(process.memory) if process.memory is not None else "?",
             }
-            found.append(_problem("gpu-busy", "devices.gpus", "process", params, severity="warning"))
+            found.append(problem("gpu-busy", "devices.gpus", "process", params, severity="warning"))
     return found
 
 
@@ -176,9 +162,9 @@ def host_memory(machine: Machine) -> list[Problem]:
     most = host.memory_limit or host.memory_total
     params = {"need": size(need), "free": size(host.memory_free), "most": size(most)}
     if need > most:
-        return [_problem("host-memory", "zero.offload", params=params)]
+        return [problem("host-memory", "zero.offload", params=params)]
     if need > host.memory_free:
-        return [_problem("host-memory", "zero.offload", "tight", params, severity="warning")]
+        return [problem("host-memory", "zero.offload", "tight", params, severity="warning")]
     return []
 
 
@@ -188,7 +174,7 @@ def output_folder(machine: Machine) -> list[Problem]:
     if output is None:
         return []
     if not output.exists or not output.writable:
-        return [_problem("output-not-writable", None, params={"path": output.path})]
+        return [problem("output-not-writable", None, params={"path": output.path})]
     return []
 
 
@@ -198,18 +184,18 @@ def several_machines(machine: Machine) -> list[Problem]:
     if spec.nodes == 1:
         ignored = {"field": "devices.rendezvous"}
         return (
-            [_problem("ignored-choice", "devices.rendezvous", "nodes", ignored, severity="warning")]
+            [problem("ignored-choice", "devices.rendezvous", "nodes", ignored, severity="warning")]
             if (spec.rendezvous)
             else []
         )
     meet = place(machine.spec, machine.host)
     if meet is None:
         given: dict[str, Scalar] = {"given": spec.rendezvous[:80] or machine.host.hostname}
-        return [_problem("value-range", "devices.rendezvous", "rendezvous", given)]
+        return [problem("value-range", "devices.rendezvous", "rendezvous", given)]
     if meet.local or output is None or output.filesystem not in LOCAL_FILESYSTEMS:
         return []
     params: dict[str, Scalar] = {"path": output.path, "filesystem": output.filesystem, "nodes": spec.nodes}
-    return [_problem("output-not-shared", "devices.nodes", params=params, severity="warning")]
+    return [problem("output-not-shared", "devices.nodes", params=params, severity="warning")]
 
 
 def size(count: int) -> str:

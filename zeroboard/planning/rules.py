@@ -5,11 +5,11 @@ Every rule looks at the same `Facts` and answers with problems; `check` asks the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from zeroboard.contract.plan import DTYPE_BYTES
-from zeroboard.contract.problems import Problem, Scalar, Severity
+from zeroboard.contract.problems import Problem, Scalar, problem
 from zeroboard.planning import zero_rules
 from zeroboard.planning.choices import BF16_CAPABILITY, lowest_capability, usable_gpus
 from zeroboard.planning.facts import Facts
@@ -32,21 +32,6 @@ def check(facts: Facts) -> tuple[Problem, ...]:
     return tuple(sorted(found, key=lambda problem: problem.severity != "error"))
 
 
-def _problem(
-    code: str,
-    field: str | None,
-    variant: str | None = None,
-    params: Mapping[str, Scalar] | None = None,
-    *,
-    severity: Severity = "error",
-    mend: Mapping[str, Scalar] | None = None,
-) -> Problem:
-    """A problem whose sentence is that of the code, or of one of its variants; `mend` is the remedy as a button."""
-    says = f"problem.{code}.{variant}" if variant is not None else None
-    set_to = dict(mend) if mend is not None else None
-    return Problem(code=code, severity=severity, field=field, says=says, params=dict(params or {}), set=set_to)
-
-
 def offload_needs_stage(facts: Facts) -> list[Problem]:
     """Offload is part of ZeRO, and parameters can leave the GPU at stage 3 alone."""
     zero, code, field = facts.spec.zero, "offload-needs-stage", "zero.offload"
@@ -54,9 +39,9 @@ def offload_needs_stage(facts: Facts) -> list[Problem]:
         return []
     if zero.stage == "none":
         stage = "3" if zero.offload == "all" else "2"
-        return [_problem(code, field, params={"stage": stage}, mend={"zero.stage": stage})]
+        return [problem(code, field, params={"stage": stage}, mend={"zero.stage": stage})]
     if zero.offload == "all" and zero.stage != "3":
-        return [_problem(code, field, "param", {"stage": zero.stage}, mend={"zero.stage": "3"})]
+        return [problem(code, field, "param", {"stage": zero.stage}, mend={"zero.stage": "3"})]
     return []
 
 
@@ -64,7 +49,7 @@ def offload_toolchain(facts: Facts) -> list[Problem]:
     """DeepSpeed compiles the optimizer that runs on the CPU."""
     if facts.spec.zero.offload == "none" or facts.host.compiler is not None:
         return []
-    return [_problem("offload-toolchain", "zero.offload", mend={"zero.offload": "none"})]
+    return [problem("offload-toolchain", "zero.offload", mend={"zero.offload": "none"})]
 
 
 def stage_unneeded(facts: Facts) -> list[Problem]:
@@ -73,7 +58,7 @@ def stage_unneeded(facts: Facts) -> list[Problem]:
     if zero.stage == "none" or zero.offload != "none" or facts.devices.ranks > 1:
         return []
     params = {"stage": zero.stage}
-    return [_problem("stage-unneeded", "zero.stage", params=params, severity="warning", mend={"zero.stage": "none"})]
+    return [problem("stage-unneeded", "zero.stage", params=params, severity="warning", mend={"zero.stage": "none"})]
 
 
 def precision(facts: Facts) -> list[Problem]:
@@ -83,15 +68,15 @@ def precision(facts: Facts) -> list[Problem]:
     found: list[Problem] = []
     if facts.devices.device == "cpu":
         if asked == "fp16":
-            found.append(_problem(code, field, "cpu-fp16", mend=auto))
+            found.append(problem(code, field, "cpu-fp16", mend=auto))
         elif asked == "bf16":
-            found.append(_problem(code, field, "cpu-bf16", severity="warning", mend=auto))
+            found.append(problem(code, field, "cpu-bf16", severity="warning", mend=auto))
     elif asked == "bf16":
         lowest = lowest_capability(facts.devices)
         if lowest is not None and lowest < BF16_CAPABILITY:
-            found.append(_problem(code, field, "bf16", {"capability": f"{lowest[0]}.{lowest[1]}"}, mend=auto))
+            found.append(problem(code, field, "bf16", {"capability": f"{lowest[0]}.{lowest[1]}"}, mend=auto))
     if facts.dtype == "fp16" and facts.model is not None and facts.model.dtype == "bfloat16":
-        found.append(_problem(code, field, "fp16-on-bf16", severity="warning", mend={"train.precision": "fp32"}))
+        found.append(problem(code, field, "fp16-on-bf16", severity="warning", mend={"train.precision": "fp32"}))
     return found
 
 
@@ -106,7 +91,7 @@ def gpus_available(facts: Facts) -> list[Problem]:
         if uuid not in usable:
             away = "lost" if uuid in known else "hidden" if uuid in there else "unknown"
             variant = away if usable or away != "unknown" else "none"
-            found.append(_problem(code, "devices.gpus", variant, {"uuid": uuid[:60], "found": len(usable)}))
+            found.append(problem(code, "devices.gpus", variant, {"uuid": uuid[:60], "found": len(usable)}))
     if asked.count is None or found:
         return found
     if facts.devices.device == "cpu":
@@ -115,7 +100,7 @@ def gpus_available(facts: Facts) -> list[Problem]:
         most, variant = len(set(asked.gpus) & usable) if asked.gpus else len(usable_gpus(facts.host)), "count"
     if asked.count > most:
         params = {"asked": asked.count, "found": most}
-        found.append(_problem(code, "devices.count", variant, params, mend={"devices.count": most}))
+        found.append(problem(code, "devices.count", variant, params, mend={"devices.count": most}))
     return found
 
 
@@ -127,7 +112,7 @@ def gpus_busy(facts: Facts) -> list[Problem]:
         if holder is not None:
             variant = "cpu" if name == "cpu" else None
             params = {"device": name, "run": holder}
-            found.append(_problem("gpu-busy", "devices.gpus", variant, params, severity="warning"))
+            found.append(problem("gpu-busy", "devices.gpus", variant, params, severity="warning"))
     return found
 
 
@@ -137,7 +122,7 @@ def shared_memory(facts: Facts) -> list[Problem]:
     if facts.devices.device != "cuda" or facts.devices.ranks < 2 or total is None or total >= SHM_LEAST:
         return []
     params = {"total": _gib(total), "least": _gib(SHM_LEAST)}
-    return [_problem("shm-too-small", None, params=params, severity="warning")]
+    return [problem("shm-too-small", None, params=params, severity="warning")]
 
 
 def disk_space(facts: Facts) -> list[Problem]:
@@ -146,7 +131,7 @@ def disk_space(facts: Facts) -> list[Problem]:
     if need is None or need <= facts.host.disk_free:
         return []
     params = {"need": _gib(need), "free": _gib(facts.host.disk_free)}
-    return [_problem("disk-space", "train.keep_checkpoints", params=params)]
+    return [problem("disk-space", "train.keep_checkpoints", params=params)]
 
 
 def disk_needed(facts: Facts) -> int | None:
@@ -182,7 +167,7 @@ def data_good(facts: Facts) -> list[Problem]:
         # the reasons themselves, in the words of the data's own report
         errors = errors or [problem for problem in data.problems if problem.code == "unknown-format"]
         reasons = [Problem(code=code, field=field, says=p.message_key, params=p.params) for p in errors]
-        return [_problem(code, field, params={"path": data.path, "total": data.total}), *reasons]
+        return [problem(code, field, params={"path": data.path, "total": data.total}), *reasons]
     found = []
     if data.refused:
         rows = ", ".join(str(row) for problem in errors for row in problem.rows[:5]) or "-"
@@ -191,18 +176,18 @@ def data_good(facts: Facts) -> list[Problem]:
         if needed > accepted:
             params |= {"share": f"{needed:.1%}", "accepted": f"{accepted:.1%}"}
             mend = {"data.accept_refused": needed}
-            found.append(_problem(code, "data.accept_refused", "many", params, mend=mend))
+            found.append(problem(code, "data.accept_refused", "many", params, mend=mend))
         else:
-            found.append(_problem(code, field, "some", params, severity="warning"))
+            found.append(problem(code, field, "some", params, severity="warning"))
     if tokens is not None:
         params = {"count": tokens.without_trainable, "length": facts.spec.data.max_length}
         nothing = nothing_learned(tokens, path=Path(data.path), max_length=facts.spec.data.max_length)
         if nothing is not None and nothing.code == "template-refused":
             found.append(nothing)
         elif nothing is not None:
-            found.append(_problem(code, "data.max_length", "nothing-learned", params))
+            found.append(problem(code, "data.max_length", "nothing-learned", params))
         elif tokens.without_trainable:
-            found.append(_problem(code, "data.max_length", "left-out", params, severity="warning"))
+            found.append(problem(code, "data.max_length", "left-out", params, severity="warning"))
         if tokens.rows and tokens.truncated:
             params = {
                 "count": tokens.truncated,
@@ -210,7 +195,7 @@ def data_good(facts: Facts) -> list[Problem]:
                 "length": facts.spec.data.max_length,
                 "longest": tokens.longest,
             }
-            found.append(_problem(code, "data.max_length", "truncated", params, severity="warning"))
+            found.append(problem(code, "data.max_length", "truncated", params, severity="warning"))
     return found
 
 
@@ -223,14 +208,14 @@ def model_good(facts: Facts) -> list[Problem]:
     name = {"model": model.name}
     if model.remote_code and not spec.model.trust_remote_code:
         trust = {"model.trust_remote_code": True}
-        found.append(_problem("remote-code", "model.trust_remote_code", params=name, mend=trust))
+        found.append(problem("remote-code", "model.trust_remote_code", params=name, mend=trust))
     if model.has_template is False:
-        found.append(_problem("template-missing", "model.path", params=name, severity="warning"))
+        found.append(problem("template-missing", "model.path", params=name, severity="warning"))
     most = model.context_length
     if most is not None and spec.data.max_length > most:
         params = {"asked": spec.data.max_length, "most": most}
         mend = {"data.max_length": most}
-        found.append(_problem("value-range", "data.max_length", "context", params, severity="warning", mend=mend))
+        found.append(problem("value-range", "data.max_length", "context", params, severity="warning", mend=mend))
     return found
 
 
@@ -240,7 +225,7 @@ def packing_isolated(facts: Facts) -> list[Problem]:
     if facts.spec.data.packing != "packed" or model is None or model.model_type not in RECURRENT:
         return []
     params = {"model": model.name, "type": model.model_type}
-    return [_problem("model-unsupported", "data.packing", "packing", params, mend={"data.packing": "grouped"})]
+    return [problem("model-unsupported", "data.packing", "packing", params, mend={"data.packing": "grouped"})]
 
 
 def targets_exist(facts: Facts) -> list[Problem]:
@@ -254,7 +239,7 @@ def targets_exist(facts: Facts) -> list[Problem]:
         return []
     there = sorted({name.removesuffix(".weight").rpartition(".")[2] for name in model.linear_shapes})
     params = {"names": ", ".join(absent)[:120], "there": ", ".join(there[:12])}
-    return [_problem("value-range", "method.targets", "targets", params, mend={"method.targets": "all-linear"})]
+    return [problem("value-range", "method.targets", "targets", params, mend={"method.targets": "all-linear"})]
 
 
 def paths_safe(facts: Facts) -> list[Problem]:
@@ -266,7 +251,7 @@ def paths_safe(facts: Facts) -> list[Problem]:
         except (OSError, ValueError, RuntimeError):  # no file can have this name; that it is missing is told elsewhere
             continue
         if any(real.is_relative_to(root) for root in PSEUDO) and not real.is_relative_to("/dev/shm"):
-            found.append(_problem("unsafe-path", field, params={"path": path[:120]}))
+            found.append(problem("unsafe-path", field, params={"path": path[:120]}))
     return found
 
 
@@ -291,7 +276,7 @@ def ignored_choices(facts: Facts) -> list[Problem]:
     if not spec.data.evaluation:
         found += [(f"train.{name}", "evaluation") for name in zero_rules.changed(spec.train, ("evaluate_every",))]
     return [
-        _problem("ignored-choice", field, variant, {"field": field, "trainable": facts.trainable}, severity="warning")
+        problem("ignored-choice", field, variant, {"field": field, "trainable": facts.trainable}, severity="warning")
         for field, variant in found
     ]
 
@@ -301,7 +286,7 @@ def gather_disabled(facts: Facts) -> list[Problem]:
     zero = facts.spec.zero
     if zero.gather_on_save or zero.stage != "3" or facts.spec.method.kind != "full":
         return []
-    return [_problem("gather-disabled", "zero.gather_on_save", severity="warning", mend={"zero.gather_on_save": True})]
+    return [problem("gather-disabled", "zero.gather_on_save", severity="warning", mend={"zero.gather_on_save": True})]
 
 
 RULES: tuple[Rule, ...] = (

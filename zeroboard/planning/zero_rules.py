@@ -6,11 +6,11 @@ Like those of `rules`. What has no effect was looked up in DeepSpeed 0.19: `runt
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from zeroboard.contract.base import Part
 from zeroboard.contract.plan import DTYPE_BYTES
-from zeroboard.contract.problems import Problem, Scalar, Severity
+from zeroboard.contract.problems import Problem, Scalar, problem
 from zeroboard.contract.spec import fields
 from zeroboard.planning.facts import Facts
 from zeroboard.planning.holding import sub_groups
@@ -39,27 +39,6 @@ MEANT: tuple[tuple[str, tuple[str, ...]], ...] = (
 """(what has to hold, fields of `zero` that mean nothing otherwise); the first that does not hold is told."""
 BY_OTHERS = ("stage", "offload", "gather_on_save", "overlap_comm", "bucket_size")
 """Fields whose lack of effect `rules.ignored_choices` tells."""
-
-
-def problem(
-    code: str,
-    field: str,
-    variant: str | None = None,
-    params: Mapping[str, Scalar] | None = None,
-    *,
-    severity: Severity = "error",
-    mend: Mapping[str, Scalar] | None = None,
-) -> Problem:
-    """A problem of a field, with the sentence of the code or of one of its variants."""
-    says = f"problem.{code}.{variant}" if variant is not None else None
-    return Problem(
-        code=code,
-        severity=severity,
-        field=field,
-        says=says,
-        params={"field": field, **(params or {})},
-        set=dict(mend) if mend is not None else None,
-    )
 
 
 def swaps(facts: Facts) -> list[Problem]:

@@ -25,11 +25,13 @@ from zeroboard.contract.requests import VERB_LINE, Answer, Progress
 from zeroboard.errors import EngineFailed
 from zeroboard.paths import HOME
 from zeroboard.runs.launcher import Popen
-from zeroboard.settings import AUTH
+from zeroboard.settings import SECRETS
 
 log = logging.getLogger(__name__)
 
-Verb = Literal["convert", "tokenise", "sample", "verify", "consolidate", "merge", "compare", "export", "schema", "toolchain"]
+Verb = Literal[
+    "convert", "tokenise", "sample", "verify", "consolidate", "merge", "compare", "export", "schema", "toolchain"
+]
 
 TAIL = 4000
 """Bytes of the log that are quoted."""
@@ -42,9 +44,9 @@ OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "TOKENIZERS_PARAL
 
 
 def environment(env: Mapping[str, str] | None) -> dict[str, str]:
-    """The environment of a verb: this one (None: this process's own) without the page's password, and offline."""
+    """The environment of a verb: this one (None: this process's own) without secrets, and offline."""
     given = os.environ if env is None else env
-    return {**{key: value for key, value in given.items() if key != AUTH}, **OFFLINE}
+    return {**{key: value for key, value in given.items() if key not in SECRETS}, **OFFLINE}
 
 
 class Cancelled(Exception):

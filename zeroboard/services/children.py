@@ -10,16 +10,13 @@ from pathlib import Path
 
 from zeroboard.runs.launcher import Popen
 from zeroboard.runs.verbs import TAIL, Cancelled
-from zeroboard.settings import AUTH
+from zeroboard.settings import SECRETS
 
 LOOK = 0.2
 """Seconds between two looks whether it has ended."""
 
 LEAVE = 5.0
 """Seconds that it has to leave once it was asked to."""
-
-SECRETS = (AUTH, "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH")
-"""No business of any child: what needs a token gets it through its standard input."""
 
 
 def environment(**more: str) -> dict[str, str]:

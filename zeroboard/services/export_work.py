@@ -6,7 +6,6 @@ not pass its verification is delivered too, with the verdict in its card, and is
 
 from __future__ import annotations
 
-import errno
 import json
 import logging
 import signal
@@ -21,7 +20,7 @@ from typing import Any
 from zeroboard.checkpoints.consolidate import no_room
 from zeroboard.checkpoints.folder import list_folder
 from zeroboard.checkpoints.inspect import inspect
-from zeroboard.checkpoints.whole import whole_folder
+from zeroboard.checkpoints.whole import FULL, whole_folder
 from zeroboard.contract.exports import Delivered, ExportPhase, ExportReport, ExportState, ExportWish
 from zeroboard.contract.problems import Problem, Scalar
 from zeroboard.contract.prompts import read_prompts
@@ -153,7 +152,7 @@ def _export(paths: Paths, job: ExportPaths, wish: ExportWish, token: str | None,
             )
             record.phase("check", 1.0)
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        if error.errno not in FULL:
             raise
         raise Refused([no_room(target, exports.expected_bytes(wish) or 0, 0)]) from error
     write_atomic(job.report, report.model_dump_json(indent=2))
