@@ -106,12 +106,35 @@ def test_a_data_file_is_brought_judged_and_another_kind_refused(
     expect(page.locator("#facts-data")).to_contain_text("1 / 2", timeout=SOON)
     expect(page.locator("#facts-data")).to_contain_text("rows 2", timeout=SOON)
     kept = [path.name for path in (server.cache / "data").iterdir()]
-    assert len(kept) == 1 and re.fullmatch(r"mine-[0-9a-f]{8}\.jsonl", kept[0])
+    assert kept == ["mine.jsonl"]
+    expect(page.locator("#zb-start")).to_be_disabled()
+    page.get_by_label("Train without the 1 of 2 records").check()
+    expect(page.locator("#facts-data")).to_contain_text("1 / 2")
+    expect(page.locator("#zb-start")).to_be_enabled(timeout=SOON)
     picture = tmp_path / "picture.jsonl"
     picture.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(64))
     send(page, "#zb-upload", picture)
     expect(page.locator("#zb-notice")).to_contain_text("PNG", timeout=SOON)
     assert [path.name for path in (server.cache / "data").iterdir()] == kept
+    page.locator("#zb-uploads > button").click()
+    page.get_by_label("mine.jsonl ·").check()
+    page.locator("#zb-uploads-delete").click()
+    expect(page.locator("#zb-uploads")).to_be_hidden(timeout=SOON)
+    assert list((server.cache / "data").iterdir()) == []
+
+
+def test_columns_that_nobody_knows_are_told_in_the_page(context: BrowserContext, tmp_path: Path) -> None:
+    page = opened(context)
+    table = tmp_path / "table.csv"
+    table.write_text("Anliegen,Entgegnung\nHi,Hallo\nTag,Guten Tag\n")
+    send(page, "#zb-upload", table)
+    expect(page.locator("#facts-data")).to_contain_text("0 / 2", timeout=SOON)
+    for ours, theirs in (("instruction", "Anliegen"), ("output", "Entgegnung")):
+        page.locator(f"#f-data-columns-{ours} input").click()
+        page.get_by_role("option", name=theirs).click()
+    expect(page.locator("#facts-data")).to_contain_text("2 / 2", timeout=SOON)
+    expect(page.locator("#facts-data")).to_contain_text("Entgegnung → output")
+    expect(page.locator("#zb-start")).to_be_enabled(timeout=SOON)
 
 
 def test_a_deepspeed_file_of_ones_own_fills_the_form_or_is_refused(
