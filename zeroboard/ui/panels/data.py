@@ -148,10 +148,15 @@ def wire(
     *,
     follow: Callable[..., Changes],
     asked: Callable[[tuple[Any, ...]], RunSpec | None],
+    values: Callable[[tuple[Any, ...]], dict[str, Any]],
     inputs: list[Any],
     follows: list[Any],
+    memory: list[Any],
 ) -> None:
-    """`follow` shows all that hangs on the form (`inputs` → `follows`); `asked` makes the spec of the form's values."""
+    """`follow` shows all that hangs on the form (`inputs` → `follows`); `asked` makes the spec of the form's values.
+
+    `memory` is what the browser keeps.
+    """
     judging = desk.shared.judging
 
     def watch_data(written: Any, *given: Any) -> Changes:
@@ -181,13 +186,39 @@ def wire(
         judged = look(judging, spec) if spec is not None else Judgement()
         if judged.report is None:
             return {}
-        return {controls[ACCEPT]: judged.report.share_refused if accepted else USUAL}
+        share = judged.report.share_refused if accepted else USUAL
+        now = list(given)
+        now[inputs.index(controls[ACCEPT]) - 1] = share  # `written` stands in front of the values
+        kept = {desk.kept: {"values": values(tuple(now))}, desk.reopened: True}
+        # the field may lie in a card that is closed, where nothing tells that it has changed
+        return {**follow(written, *now), **kept, controls[ACCEPT]: share}
+
+    columns = [control for key, control in controls.items() if key.startswith(COLUMNS)]
+
+    def forget_columns(written: Any, *given: Any) -> Changes:
+        """Another file has other columns."""
+        at = {inputs.index(control) - 1 for control in columns}  # `written` stands in front of the values
+        if not any(given[n] for n in at):
+            return {}
+        now = tuple("" if n in at else value for n, value in enumerate(given))
+        kept = {desk.kept: {"values": values(now)}, desk.reopened: True}
+        open_words = desk.say("ui.columns.as-named")
+        emptied = {control: gr.update(choices=[(open_words, "")], value="") for control in columns}
+        shown = follow(written, *now)
+        offered = {c: {**shown[c], "value": ""} if c in shown else emptied[c] for c in columns}
+        return {**shown, **kept, **offered}
 
     wire_on = desk.wire.on
+    wire_on(controls[PATH].input, forget_columns, inputs=inputs, outputs=[*follows, *memory])
     wire_on(panel.timer.tick, watch_data, inputs=inputs, outputs=follows, quiet=True)
     wire_on(panel.stop.click, stop_judging, inputs=inputs, outputs=follows)
     wire_on(panel.again.click, judge_again, inputs=inputs, outputs=follows)
-    wire_on(panel.accept.input, accept_refused, inputs=[panel.accept, *inputs], outputs=[controls[ACCEPT]])
+    wire_on(
+        panel.accept.input,
+        accept_refused,
+        inputs=[panel.accept, *inputs],
+        outputs=[*follows, controls[ACCEPT], *memory],
+    )
 
 
 def wire_brought(
@@ -196,11 +227,15 @@ def wire_brought(
     *,
     offer: Callable[[Mapping[str, Any]], Changes],
     values: Callable[[tuple[Any, ...]], dict[str, Any]],
+    columns: list[Any],
     inputs: list[Any],
     offered: list[Any],
     memory: list[Any],
 ) -> None:
-    """`offer` changes the choices (`offered`) to what there is now; `memory` is what the browser keeps."""
+    """`offer` changes the choices (`offered`) to what there is now; `memory` is what the browser keeps.
+
+    `columns` are the fields that say what columns mean: another file has others.
+    """
 
     def refreshed() -> Changes:
         there = listed(desk.paths, desk.lang)
@@ -217,7 +252,7 @@ def wire_brought(
         finally:
             Path(file).unlink(missing_ok=True)  # what the browser sent lies in a temporary folder of the server
         now = {key: "" if key.startswith(COLUMNS) else value for key, value in values(given).items()}
-        return {**_kept({**now, PATH: str(place)}), **refreshed()}
+        return {**_kept({**now, PATH: str(place)}), **refreshed(), **dict.fromkeys(columns, "")}
 
     def delete_data(ticked: Any, *given: Any) -> Changes:
         names = [name for name in ticked if isinstance(name, str)] if isinstance(ticked, list) else []
@@ -233,6 +268,9 @@ def wire_brought(
 
     listing = [panel.files, panel.box]
     desk.wire.on(
-        panel.upload.upload, upload_data, inputs=[panel.upload, *inputs], outputs=[*offered, *listing, *memory]
+        panel.upload.upload,
+        upload_data,
+        inputs=[panel.upload, *inputs],
+        outputs=[*offered, *listing, *columns, *memory],
     )
     desk.wire.on(panel.delete.click, delete_data, inputs=[panel.files, *inputs], outputs=[*offered, *listing])

@@ -89,10 +89,11 @@ def wire(desk: Desk, parts: Parts, preview_tab: PreviewTab) -> SetUp:
     keys = ["name", *panel.controls]
     widgets = [parts.name, *panel.controls.values()]
     inputs = [desk.written, *widgets]
+    columns = [control for key, control in panel.controls.items() if key.startswith(form.COLUMNS)]
     follows = [
         parts.side, parts.why, parts.preview, parts.start, parts.save, panel.model_facts, panel.lora, *panel.data.shown,
         panel.stages, panel.tokens.facts, *panel.cards.values(), preview_tab.stale, preview_tab.start,
-        *(control for key, control in panel.controls.items() if key.startswith(form.COLUMNS)),
+        *columns,
     ]  # fmt: skip
     offered = [panel.controls["model.path"], panel.controls["data.path"], panel.controls["devices.gpus"], panel.devices]
 
@@ -282,10 +283,14 @@ def wire(desk: Desk, parts: Parts, preview_tab: PreviewTab) -> SetUp:
         inputs=[parts.load],
         outputs=[*widgets, panel.stage_one, panel.devices, desk.kept, desk.reopened],
     )
-    data_panel.wire(desk, panel.data, panel.controls, follow=look, asked=_rest, inputs=inputs, follows=follows)
+    data_panel.wire(
+        desk, panel.data, panel.controls, follow=look, asked=_rest, values=values, inputs=inputs, follows=follows,
+        memory=memory,
+    )  # fmt: skip
     data_panel.wire_brought(
-        desk, panel.brought, offer=_offer, values=values, inputs=widgets, offered=offered, memory=memory
-    )
+        desk, panel.brought, offer=_offer, values=values, columns=columns, inputs=widgets, offered=offered,
+        memory=memory,
+    )  # fmt: skip
     desk.wire.on(
         panel.own_json.upload,
         own_json,

@@ -50,7 +50,7 @@ def report_card(report: DataReport, lang: Language) -> Markup:
         (say("ui.data.changed", lang), f"{report.changed:,}"),
         (say("ui.data.refused", lang), f"{report.refused:,}"),
     ]
-    parts: list[object] = [rows(pairs, "zb-facts grid"), _shares(report, lang), _files(report.files, lang)]
+    parts: list[object] = [rows(pairs, "zb-facts grid five"), _shares(report, lang), _files(report.files, lang)]
     if not report.problems:
         good = badge("pass", say("ui.data.no-problems", lang))
         return join((*parts, tag("p", good, class_="zb-data-good")))

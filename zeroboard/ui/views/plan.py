@@ -20,7 +20,9 @@ def panel(plan: Plan | None, problems: tuple[Problem, ...], lang: Language, disk
     parts: list[object] = [
         tag("div", tag("h2", say("ui.plan.title", lang)), _verdict(problems, lang), class_="zb-title")
     ]
-    parts.append(problem_list(problems, lang))
+    parts.append(problem_list((problem for problem in problems if problem.code != UNJUDGED), lang))
+    waits = [say(problem.message_key, lang, **problem.params) for problem in problems if problem.code == UNJUDGED]
+    parts += [tag("p", words, class_="zb-note", role="status") for words in waits]
     if plan is not None:
         parts.append(_sums(plan, lang, disk_free))
         if plan.promise is not None:
