@@ -256,7 +256,7 @@ def test_what_the_operating_system_refuses_is_said_in_words(zeroboard: Any, path
     ran = zeroboard("plan", "demo", "--write")
     assert ran.code == 1 and str(paths.runs) in ran.err and not paths.logs.exists()
     (problem,) = zeroboard("plan", "demo", "--write", "--json").json["problems"]
-    assert problem["code"] == "system" and problem["remedy"]
+    assert problem["code"] == "output-not-writable" and problem["remedy"]
 
 
 HOPELESS = ("a\0b", "x" * 5000, "~nobody-of-this-name/x", "loop", "pipe", "")
@@ -276,6 +276,9 @@ def test_a_name_behind_which_nothing_can_be_is_wrong_usage_in_one_line(
     if name == "pipe" and argv[0] in ("verify", "chat"):
         return  # something is there, which verify judges and chat refuses
     ran = zeroboard(*argv, name)
+    if name == "pipe" and argv == ["data"]:
+        assert ran.code == 1 and "path-refused" in zeroboard(*argv, name, "--json").out
+        return  # something is there, which is judged and refused as a whole
     assert ran.code == 2 and ran.out == "" and len(ran.err.splitlines()) == 1, ran.err
 
 
@@ -288,7 +291,8 @@ def test_such_a_name_in_a_spec_is_a_problem_of_its_field(
     os.mkfifo("pipe")
     ran = zeroboard("plan", "demo", "--set", f"model.path={name}", "--set", f"data.path={name}", "--json")
     found = {p["field"]: p["code"] for p in ran.json["problems"]}
-    assert ran.code == 1 and found["model.path"] == "model-missing" and found["data.path"] == "data-missing"
+    assert ran.code == 1 and found["model.path"] == "model-missing"
+    assert found["data.path"] == ("data-refused" if name == "pipe" else "data-missing")
 
 
 def test_a_name_that_is_no_text_is_told_as_such(zeroboard: Any, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from zeroboard.ui.web import choose_language
 
 
 @contextlib.contextmanager
-def served(cache: Path, auth: str | None = None, extra: str = "") -> Iterator[httpx.Client]:
+def served(cache: Path, auth: str | None = None, extra: str = "", before: str = "") -> Iterator[httpx.Client]:
     """The page in a process of its own on a free port, as `zeroboard ui` opens it.
 
     Not in this process: Gradio leaves event loops open, which here would be warnings, and warnings are errors.
@@ -39,6 +39,7 @@ def served(cache: Path, auth: str | None = None, extra: str = "") -> Iterator[ht
 from pathlib import Path
 from zeroboard.settings import Settings
 from zeroboard.ui import serve
+{before}
 serve(Settings(cache=Path({str(cache)!r})), port={port}, auth={auth!r}, {extra})
 """
     with subprocess.Popen([sys.executable, "-c", code]) as process:
@@ -182,7 +183,7 @@ def test_a_log_that_is_a_link_out_of_its_folder_is_not_followed(
     secret.write_text("secret")
     link = runs["finished"].logs / "launcher.log"
     link.symlink_to(secret)
-    assert client.get(f"/files/runs/{runs['finished'].id}/logs/launcher").status_code == 400
+    assert client.get(f"/files/runs/{runs['finished'].id}/logs/launcher").status_code == 404
 
 
 def test_a_report_is_downloaded(client: httpx.Client, runs: dict[str, RunPaths]) -> None:
@@ -207,19 +208,17 @@ def test_what_is_not_there_is_told_in_the_language_of_the_browser(client: httpx.
     assert "没有" in client.get("/files/runs/none/report", headers={"accept-language": "zh-CN"}).text
 
 
-def test_what_nobody_expected_is_a_sentence_with_an_id_and_a_traceback_in_the_log(
-    client: httpx.Client, runs: dict[str, RunPaths]
-) -> None:
+def test_what_nobody_expected_is_a_sentence_with_an_id_and_a_traceback_in_the_log(runs: dict[str, RunPaths]) -> None:
     run = runs["failed"]
-    run.verify_report.parent.mkdir(exist_ok=True)
-    run.verify_report.mkdir()  # a folder where a file belongs
     run.model.mkdir()
-    answer = client.get(f"/files/runs/{run.id}/report")
+    before = "from zeroboard.services import results; results.read_report = lambda *_: 1 / 0"
+    with served(run.folder.parent.parent, before=before) as client:
+        answer = client.get(f"/files/runs/{run.id}/report")
     assert answer.status_code == 500
     found = re.search(r"id ([0-9a-f]{8})", answer.text)
     assert found and "Traceback" not in answer.text
     log = (run.folder.parent.parent / "logs" / "dashboard.log").read_text()
-    assert found[1] in log and "Traceback" in log and "IsADirectoryError" in log
+    assert found[1] in log and "Traceback" in log and "ZeroDivisionError" in log
     run.verify_report.rmdir()
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import queue
 import subprocess
 import tempfile
@@ -39,7 +38,7 @@ from zeroboard.contract.requests import (
 from zeroboard.errors import Busy, EngineFailed, Refused
 from zeroboard.paths import HOME
 from zeroboard.runs.launcher import Popen
-from zeroboard.runs.verbs import TAIL, argv, environment
+from zeroboard.runs.verbs import argv, environment, last_words
 
 log = logging.getLogger(__name__)
 
@@ -241,11 +240,7 @@ class ChatSession:
             code: int | None = self._process.wait(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
             code = None
-        tail = ""
-        if not self._errors.closed:
-            size = self._errors.seek(0, os.SEEK_END)
-            self._errors.seek(max(0, size - TAIL))
-            tail = self._errors.read().decode("utf-8", errors="replace").strip()
+        tail = last_words(self._errors) if not self._errors.closed else ""
         return EngineFailed("error.engine-failed", verb="chat", code=code, tail=tail)
 
     def _read(self) -> None:

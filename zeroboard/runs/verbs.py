@@ -97,7 +97,7 @@ def call(
         finally:
             _end(process)
         if code != 0 or answer is None:
-            raise EngineFailed("error.engine-failed", verb=verb, code=code, tail=_tail(errors))
+            raise EngineFailed("error.engine-failed", verb=verb, code=code, tail=last_words(errors))
         return answer
 
 
@@ -178,7 +178,12 @@ def _end(process: subprocess.Popen[Any]) -> None:
                 log.debug("standard input of the engine was closed by its end")
 
 
-def _tail(stream: IO[bytes]) -> str:
-    size = stream.seek(0, os.SEEK_END)
-    stream.seek(max(0, size - TAIL))
-    return stream.read().decode("utf-8", errors="replace").strip()
+def last_words(log_file: IO[bytes]) -> str:
+    """The end of an engine's log, at most `TAIL` bytes of it.
+
+    Left out is the list of every extension module, with which Python ends a report of a crash: it hides the crash.
+    """
+    size = log_file.seek(0, os.SEEK_END)
+    log_file.seek(max(0, size - 4 * TAIL))
+    lines = log_file.read().decode("utf-8", errors="replace").strip().splitlines()
+    return "\n".join(line for line in lines if not line.startswith("Extension modules: "))[-TAIL:]
