@@ -33,6 +33,14 @@ def test_every_state_and_phase_is_a_sentence(lang: Language) -> None:
             assert "<b>model" not in page
 
 
+def test_what_ended_while_it_was_sent_is_not_called_gone() -> None:
+    for stage, gone in (("cancelled", "Nothing of it was left"), ("lost", "nothing was delivered")):
+        state = ExportState(id="a", created=0.0, state=stage, phase="push")  # type: ignore[arg-type]
+        assert gone in str(deliver.export(state, None, "en"))
+        kept = str(deliver.export(state, delivered(), "en"))
+        assert gone not in kept and "stays" in kept
+
+
 def test_a_failure_comes_with_its_remedy() -> None:
     problem = Problem(code="gguf-missing", params={"package": "p", "variable": "V"})
     state = ExportState(id="a", created=0.0, state="failed", problems=(problem,))

@@ -193,7 +193,7 @@ def list_exports(paths: Paths) -> tuple[ExportState, ...]:
 
 
 def cancel(paths: Paths, export_id: str) -> None:
-    """Ask that an export be ended; nothing of it stays. Raises `NotFound`."""
+    """Ask that an export be ended. Nothing of it stays but, where it was being sent, the folder. Raises `NotFound`."""
     job = paths.export(export_id)
     read_state(job)
     job.cancel.touch()

@@ -23,7 +23,9 @@ def nothing(lang: Language) -> Markup:
 def export(state: ExportState, report: ExportReport | None, lang: Language, download: str | None = None) -> Markup:
     """One export: its progress while it goes on, else what came of it."""
     word = say(f"ui.deliver.state.{state.state}", lang)
-    head = tag("p", badge(MARKS[state.state], word), " ", say(f"ui.deliver.{state.state}", lang), class_="zb-verdict")
+    kept = ".delivered" if report is not None and state.state in ("cancelled", "lost") else ""  # while it was sent
+    told = say(f"ui.deliver.{state.state}{kept}", lang)
+    head = tag("p", badge(MARKS[state.state], word), " ", told, class_="zb-verdict")
     if state.state == "running":
         return join((head, _progress(state, lang)))
     return join(
