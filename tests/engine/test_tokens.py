@@ -212,3 +212,17 @@ def test_a_vocabulary_that_is_too_small_is_refused_before_any_rank(
         (problem,) = refused.value.problems
         assert (problem.code, problem.says) == ("model-unsupported", "problem.model-unsupported.vocabulary")
         assert problem.params["rows"] == 100
+
+
+def test_columns_are_read_as_a_person_says(tmp_path: Path, tiny_model_folder: Path) -> None:
+    named, other = tmp_path / "named.csv", tmp_path / "other.csv"
+    rows = "Hi,Hallo\nTag,Guten Tag\n"
+    named.write_text("instruction,output\n" + rows)
+    other.write_text("Anliegen,Entgegnung\n" + rows)
+    plain = tokenise(request(named, tiny_model_folder, tmp_path / "plain"))
+    asked = request(other, tiny_model_folder, tmp_path / "mapped")
+    with pytest.raises(Refused):
+        tokenise(asked)
+    told = asked.model_copy(update={"columns": {"instruction": "Anliegen", "output": "Entgegnung"}})
+    assert tokenise(told).model_copy(update={"key": plain.key}) == plain
+    assert (tmp_path / "mapped" / "ids.bin").read_bytes() == (tmp_path / "plain" / "ids.bin").read_bytes()

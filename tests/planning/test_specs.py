@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from zeroboard.contract.problems import Problem
 from zeroboard.contract.spec import fields
@@ -233,3 +234,15 @@ def test_a_text_that_is_no_unicode_is_told_as_such() -> None:
     assert [(p.code, p.field, p.says) for p in problems] == [
         ("value-range", "model.path", "problem.value-range.encoding")
     ]
+
+
+def test_columns_are_texts_under_the_names_that_are_read() -> None:
+    good = {"model": {"path": "m"}, "data": {"path": "d"}}
+    spec, _ = parse_spec(with_sets(good, ["data.columns.output=12", "data.columns.system="]))
+    assert spec is not None and spec.data.chosen == {"output": "12"}
+    again, _ = parse_spec(yaml.safe_load(spec_yaml(spec)))
+    assert again == spec
+    for bad, code in (({"answer": "x"}, "value-range"), ({"output": 3}, "wrong-type"), ("output", "wrong-type")):
+        none, problems = parse_spec({**good, "data": {"path": "d", "columns": bad}})
+        assert none is None
+        assert [(p.code, p.field) for p in problems] == [(code, "data.columns")]

@@ -9,6 +9,7 @@ import pytest
 from tests.planning.facts import TINY, model, write_model
 from zeroboard.catalogue import MODELS
 from zeroboard.paths import Paths
+from zeroboard.planning import tokens
 from zeroboard.planning.models import read_model
 from zeroboard.planning.shapes import llama_shapes
 from zeroboard.planning.tokens import tokens_key
@@ -66,3 +67,23 @@ def test_a_bundled_model_keeps_its_key_when_it_is_converted(tmp_path: Path) -> N
 def test_data_that_is_not_there_raises(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         tokens_key(tmp_path / "none", model(tmp_path / "m"), 512)
+
+
+def test_what_columns_mean_counts_and_their_order_does_not(tmp_path: Path) -> None:
+    facts, data = model(tmp_path / "m"), tmp_path / "d.csv"
+    data.write_text("a,b\n1,2\n")
+    one = {"instruction": "a", "output": "b"}
+    keys = [tokens_key(data, facts, 512, columns=c) for c in ({}, one, dict(reversed(one.items())), {"output": "a"})]
+    assert keys[0] == tokens_key(data, facts, 512) and keys[1] == keys[2] and len(set(keys)) == 3
+
+
+def test_a_large_file_is_hashed_again_when_it_changes_and_not_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, read = tmp_path / "d", []
+    monkeypatch.setattr(tokens, "LARGE", 4)
+    monkeypatch.setattr(tokens, "sha256_file", lambda path: read.append(path) or str(len(read)))
+    data.write_text("12345678")
+    assert tokens.content(data) == tokens.content(data) == "1"
+    data.write_text("123456789")
+    assert tokens.content(data) == "2" and len(read) == 2
