@@ -60,7 +60,7 @@ def test_a_data_file_is_judged_again_when_it_changes(tmp_path: Path) -> None:
     data = tmp_path / "data.jsonl"
     data.write_text('{"instruction": "Hi", "output": "Hello"}\n')
     assert judging.judge_data(str(data)).usable == 1
-    assert judging.judge_data(str(data)) is prepare.judge_data(str(data))
+    assert judging.judge_data(str(data)) is judging.judge_data(str(data))
     data.write_text('{"instruction": "Hi", "output": "Hello"}\n{"instruction": "Bye", "output": "Farewell"}\n')
     assert judging.judge_data(str(data)).usable == 2
     with pytest.raises(NotFound):
