@@ -9,10 +9,13 @@ import psutil
 import pytest
 
 from tests.fakes import QUICK, make_run, popen
+from zeroboard.chat.session import ChatSession
 from zeroboard.cli import main
+from zeroboard.contract.problems import Problem
 from zeroboard.contract.state import ProcessMark
-from zeroboard.errors import Busy, NotFound
+from zeroboard.errors import Busy, NotFound, Refused
 from zeroboard.paths import Paths, RunPaths
+from zeroboard.runs.locks import device_lock
 from zeroboard.runs.supervisor import supervise
 from zeroboard.services import results
 
@@ -42,6 +45,23 @@ def test_a_run_stands_for_its_result_and_a_path_for_itself(finished: tuple[Paths
     for word in (planned.id, "nobody", "/nowhere"):
         with pytest.raises(NotFound):
             results.place(paths, word)
+
+
+def test_a_chat_for_which_there_is_no_room_names_the_run_that_holds_the_device(
+    paths: Paths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: object, **kwargs: object) -> None:
+        raise Refused([Problem(code="gpu-busy", says="load.no-gpu-memory")])
+
+    monkeypatch.setattr(ChatSession, "open", full)
+    lock = device_lock(paths, "GPU-1")
+    assert lock.take("20261130-000000-night-z2-0000")
+    with pytest.raises(Refused) as refused:
+        results.open_chat(paths, tmp_path)
+    lock.release()
+    first, second = refused.value.problems
+    assert first.says == "load.no-gpu-memory"
+    assert second.params == {"devices": "GPU-1", "run": "20261130-000000-night-z2-0000"}
 
 
 def test_a_folder_is_judged_from_its_files(

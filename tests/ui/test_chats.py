@@ -13,6 +13,7 @@ import pytest
 
 from zeroboard.contract.requests import ChatDone, ChatReady, ChatToken, Message
 from zeroboard.errors import Busy, Refused
+from zeroboard.paths import Paths
 from zeroboard.ui.chats import Chats, Question
 
 SHORT = 4
@@ -37,7 +38,7 @@ def other_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def chats(tmp_path: Path) -> Iterator[Chats]:
-    made = Chats(tmp_path / "chat.log")
+    made = Chats(Paths(tmp_path))
     yield made
     made.close_all()
 
@@ -118,7 +119,7 @@ def test_another_model_puts_the_first_away(chats: Chats, tiny_model_folder: Path
 
 
 def test_a_model_that_nobody_asks_is_unloaded(tmp_path: Path, tiny_model_folder: Path) -> None:
-    chats = Chats(tmp_path / "chat.log", idle=0.3, left=0.1)
+    chats = Chats(Paths(tmp_path), idle=0.3, left=0.1)
     try:
         list(chats.ask("ann", tiny_model_folder, None, question()))
         (pid,) = chats.pids() or (0,)
@@ -130,7 +131,7 @@ def test_a_model_that_nobody_asks_is_unloaded(tmp_path: Path, tiny_model_folder:
 
 
 def test_a_browser_that_leaves_gives_its_model_back_soon(tmp_path: Path, tiny_model_folder: Path) -> None:
-    chats = Chats(tmp_path / "chat.log", left=0.1)
+    chats = Chats(Paths(tmp_path), left=0.1)
     try:
         list(chats.ask("ann", tiny_model_folder, None, question()))
         assert chats.pids()

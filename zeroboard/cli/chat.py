@@ -29,7 +29,8 @@ def run(asked: argparse.Namespace, face: Face) -> int:
         raise UsageError("cli.chat.json-needs-message")
     place = results.place(face.paths, asked.path, asked.base)
     face.progress(face.say("cli.chat.loading"))
-    session = results.open_chat(place.path, place.base, trusted=place.trusted, log_to=face.paths.logs / "chat.log")
+    log = face.paths.logs / "chat.log"
+    session = results.open_chat(face.paths, place.path, place.base, trusted=place.trusted, log_to=log)
     try:
         face.clear()
         if asked.message is not None:

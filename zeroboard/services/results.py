@@ -13,6 +13,7 @@ from pydantic import JsonValue
 from zeroboard.chat.session import ChatSession
 from zeroboard.checkpoints.inspect import inspect
 from zeroboard.checkpoints.verify import make_report, verify_files
+from zeroboard.contract.problems import Problem
 from zeroboard.contract.prompts import read_prompts
 from zeroboard.contract.reports import Kind, Verdict, VerifyReport
 from zeroboard.contract.requests import Progress, TrainedRows, VerifyRequest
@@ -23,6 +24,7 @@ from zeroboard.paths import RUN_ID, Paths, RunPaths, reachable
 from zeroboard.planning.specs import read_spec
 from zeroboard.runs import registry, snapshot, verbs
 from zeroboard.runs.ending import trained_rows
+from zeroboard.runs.locks import holders
 
 CHECKPOINT = re.compile(r"checkpoint-(\d+)")
 
@@ -233,6 +235,7 @@ def verify(
 
 
 def open_chat(
+    paths: Paths,
     path: Path,
     base: Path | None = None,
     *,
@@ -242,11 +245,25 @@ def open_chat(
 ) -> ChatSession:
     """Hold a model to talk to; the process lives until the session is closed.
 
-    Raises `NotFound`, `Refused` where it cannot be loaded (also where it does not fit), `EngineFailed`.
+    Raises `NotFound`, `Refused` where it cannot be loaded (where it does not fit, the runs that hold the devices are
+    named), `EngineFailed`.
     """
     if not path.exists():
         raise NotFound("error.path-not-found", path=str(path))
-    return ChatSession.open(path, base=base, trust_remote_code=trusted, on_progress=on_progress, log_to=log_to)
+    try:
+        return ChatSession.open(path, base=base, trust_remote_code=trusted, on_progress=on_progress, log_to=log_to)
+    except Refused as refused:
+        if not {problem.code for problem in refused.problems} & {"gpu-busy", "host-memory"}:
+            raise
+        raise Refused((*refused.problems, *_holding(paths))) from refused
+
+
+def _holding(paths: Paths) -> tuple[Problem, ...]:
+    """The runs that hold devices at this moment, as reasons why there is no room."""
+    return tuple(
+        Problem(code="gpu-busy", says="error.devices-busy", params={"devices": device, "run": run})
+        for device, run in sorted(holders(paths).items())
+    )
 
 
 def unload(session: ChatSession) -> Freed:

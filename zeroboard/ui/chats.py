@@ -16,6 +16,7 @@ from typing import Literal
 from zeroboard.chat.session import ChatSession, Piece
 from zeroboard.contract.requests import ChatReady, Message, Progress
 from zeroboard.errors import Busy
+from zeroboard.paths import Paths
 from zeroboard.services import results
 from zeroboard.services.results import Freed
 from zeroboard.ui.stream import Came, stream
@@ -64,8 +65,8 @@ class _Engine:
 class Chats:
     """All models that are held for the page."""
 
-    def __init__(self, log: Path, *, idle: float = IDLE, left: float = LEFT) -> None:
-        self._log, self._idle, self._left = log, idle, left
+    def __init__(self, paths: Paths, *, idle: float = IDLE, left: float = LEFT) -> None:
+        self._paths, self._idle, self._left = paths, idle, left
         self._engines: dict[Path, _Engine] = {}
         self._stopped: set[str] = set()
         """Owners that were told to stop before their question came to its turn."""
@@ -189,8 +190,9 @@ class Chats:
 
     def _load(self, engine: _Engine) -> Iterator[Progress]:
         def work(tell: Callable[[Progress], None]) -> ChatSession:
+            log = self._paths.logs / "chat.log"
             return results.open_chat(
-                engine.folder, engine.base, trusted=engine.trusted, on_progress=tell, log_to=self._log
+                self._paths, engine.folder, engine.base, trusted=engine.trusted, on_progress=tell, log_to=log
             )
 
         for line in stream(work):

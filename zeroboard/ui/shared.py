@@ -71,7 +71,7 @@ class Shared:
         self._measured: Fresh[HostFacts] = Fresh(lambda: hosts.measure(paths), 4.0)
         self.runs: Fresh[tuple[RunState, ...]] = Fresh(self._list, 1.5)
         self.judging = Judging()
-        self.chats = Chats(paths.logs / "chat.log")
+        self.chats = Chats(paths)
         self._pictures: Memo[str] = Memo()
         self._logs: Memo[LogFollower] = Memo(LOGS)
         self._diagnoses: Memo[Diagnosis] = Memo()
