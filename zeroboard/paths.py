@@ -162,6 +162,11 @@ class Paths:
         return self.root / "models"
 
     @property
+    def hub(self) -> Path:
+        """Models that came from a hub, a folder each commit; see `planning/hub.py`."""
+        return self.models / "hub"
+
+    @property
     def data(self) -> Path:
         """Data files that came through the page."""
         return self.root / "data"

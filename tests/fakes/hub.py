@@ -1,16 +1,47 @@
 """A stand-in for the hub on loopback: makes repositories, takes files, remembers what it was told. Speaks what
-`huggingface_hub` 1.x asks for when a folder is uploaded; nothing else."""
+`huggingface_hub` 1.x asks for when a folder is uploaded or a model is fetched; nothing else."""
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import unquote, urlsplit
+
+COMMIT = "c0ffee" + "0" * 34
+"""Of every model's default branch."""
+LARGE = (".safetensors", ".bin", ".gguf")
+
+
+@dataclass
+class Model:
+    """A repository to fetch."""
+
+    files: dict[str, bytes]
+    gated: bool = False
+    """Its files are given to the token alone; who asks about it is answered."""
+    revisions: dict[str, str] = field(default_factory=lambda: {"main": COMMIT})
+    """Branch or tag → commit."""
+
+    def told(self, name: str, *, tree: bool) -> dict[str, Any]:
+        """What the hub says about a file: in the listing of a tree, or among a model's facts."""
+        content = self.files[name]
+        blob = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+        found = {
+            "size": len(content),
+            **({"type": "file", "path": name, "oid": blob} if tree else {"rfilename": name, "blobId": blob}),
+        }
+        if name.endswith(LARGE):
+            digest = hashlib.sha256(content).hexdigest()
+            found["lfs"] = {"size": len(content), "pointerSize": 134, "oid" if tree else "sha256": digest}
+        return found
 
 
 @dataclass
@@ -25,6 +56,14 @@ class Hub:
     """Name in the repository → content."""
     stored: dict[str, bytes] = field(default_factory=dict)
     """SHA-256 → content, of large files."""
+    models: dict[str, Model] = field(default_factory=dict)
+    """Repository → what can be fetched."""
+    cuts: list[int] = field(default_factory=list)
+    """Before how many bytes each of the next answers with weights is cut off."""
+    stalls: bool = False
+    """Weights stop coming half-way, and the connection stays."""
+    asked: list[tuple[str, str]] = field(default_factory=list)
+    """(name, `Range` header) of each file that was asked for."""
 
 
 @contextmanager
@@ -63,10 +102,58 @@ def hub(token: str) -> Iterator[Hub]:
             known.stored[self.path.rpartition("/")[2]] = self.body()
             self.answer({})
 
+        def refuse(self, code: int, error: str) -> None:
+            self.send_response(code)
+            self.send_header("X-Error-Code", error)
+            self.send_header("X-Error-Message", error)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
         def do_GET(self) -> None:
-            self.answer({"error": "Not found"}, 404)
+            path = unquote(urlsplit(self.path).path)
+            parts = path.removeprefix("/api/models").strip("/").split("/")
+            model = known.models.get("/".join(parts[:2]))
+            if model is None:
+                return self.refuse(401, "RepoNotFound")  # as the real one says to those it does not know
+            kind, asked, rest = parts[2] if parts[2:] else "", parts[3] if parts[3:] else "main", "/".join(parts[4:])
+            commit = asked if asked in model.revisions.values() else model.revisions.get(asked)
+            if commit is None:
+                return self.refuse(404, "RevisionNotFound")
+            if kind == "tree":
+                return self.answer([model.told(name, tree=True) for name in model.files])
+            if kind != "resolve":
+                listed = [model.told(name, tree=False) for name in model.files]
+                return self.answer({"id": "/".join(parts[:2]), "sha": commit, "siblings": listed})
+            if model.gated and not self.allowed():
+                return self.refuse(403 if self.headers.get("Authorization") else 401, "GatedRepo")
+            return self.give(model, rest, commit)
 
         do_HEAD = do_GET
+
+        def give(self, model: Model, name: str, commit: str) -> None:
+            content, told = model.files[name], model.told(name, tree=True)
+            given = self.headers.get("Range") or ""
+            start = int(given.removeprefix("bytes=").split("-")[0]) if given else 0
+            self.send_response(206 if given else 200)
+            self.send_header("ETag", f'"{told.get("lfs", told)["oid"]}"')
+            self.send_header("X-Repo-Commit", commit)
+            self.send_header("Content-Length", str(len(content) - start))
+            if given:
+                self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
+            self.end_headers()
+            if self.command == "HEAD":
+                return
+            known.asked.append((name, given))
+            weights, half = name.endswith(LARGE), len(content) // 2
+            if weights and known.cuts:
+                self.wfile.write(content[start : start + known.cuts.pop(0)])
+                self.close_connection = True
+            elif weights and known.stalls:
+                self.wfile.write(content[start:half])
+                self.wfile.flush()
+                time.sleep(30)
+            else:
+                self.wfile.write(content[start:])
 
         def do_POST(self) -> None:
             body = self.body()

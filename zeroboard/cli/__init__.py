@@ -41,6 +41,7 @@ COMMANDS = (
     "chat",
     "spec",
     "prepare",
+    "fetch",
 )
 """Each is a module here with `configure(parser, language)` and `run(asked, face) -> int`."""
 

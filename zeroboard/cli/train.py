@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from zeroboard.cli.face import Face
+from zeroboard.cli.fetch import come
 from zeroboard.cli.follow import watch
 from zeroboard.cli.plan import add_spec
 from zeroboard.errors import Busy
@@ -19,7 +20,9 @@ def configure(parser: argparse.ArgumentParser, language: Language) -> None:
 
 def run(asked: argparse.Namespace, face: Face) -> int:
     runs.adopt_orphans(face.paths)
-    plan = prepare.prepare(face.paths, prepare.load_spec(asked.spec, asked.sets))
+    spec = prepare.load_spec(asked.spec, asked.sets)
+    come(face, spec.model.path, code=spec.model.trust_remote_code)
+    plan = prepare.prepare(face.paths, spec)
     run_id = plan.run_id
     assert run_id is not None
     for problem in words.plan(plan, face.language)["problems"]:

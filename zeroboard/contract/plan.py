@@ -66,6 +66,8 @@ class ModelFacts(Record):
     size: int | None = None
     """Bytes of the weight files."""
     remote_code: bool = False
+    commit: str | None = None
+    """Of the hub's repository that it came from; None: not from a hub."""
     prepared: bool = True
     """False: bundled, and still to be converted by the first start."""
     linear_shapes: dict[str, tuple[int, int]] = {}

@@ -148,8 +148,10 @@ def _capability(text: str | None) -> tuple[int, int] | None:
 def small_choices(
     spec: RunSpec, model: ModelFacts | None, tokens: TokenFacts | None, steps: int | None
 ) -> tuple[Decision, ...]:
-    """Template, warm-up, evaluation and saving."""
+    """The model's commit, template, warm-up, evaluation and saving."""
     found: list[Decision] = []
+    if model is not None and model.commit is not None:
+        found.append(_decide("model.path", model.commit, "decision.hub", asked=spec.model.path, folder=model.path))
     if tokens is not None or (model is not None and model.has_template is not None):
         own = tokens.template == "model" if tokens is not None else bool(model and model.has_template)
         found.append(

@@ -1,7 +1,7 @@
 """A model's facts, read from its folder without loading it: configuration, safetensors headers, tokenizer files.
 
 Covered: bundled models before and after they are converted, local folders, weights that are missing, cut or of a kind
-that is not trained. Not covered: a model hub; nothing here ever asks one.
+that is not trained, models that came from a hub. Nothing here ever asks a hub.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from zeroboard.files import read_json
 from zeroboard.headers import read_header
 from zeroboard.modelfiles import TEMPLATE, TOKENIZER_CONFIG, VOCABULARIES, default_template
 from zeroboard.paths import Paths, reachable
+from zeroboard.planning import hub
 from zeroboard.planning.shapes import ShapeFacts, llama_shapes, shape_facts
 
 INDEX = "model.safetensors.index.json"
@@ -50,13 +51,15 @@ Found = tuple[ModelFacts | None, tuple[Problem, ...]]
 
 
 def read_model(ref: str, paths: Paths) -> Found:
-    """The facts of a bundled model (by name) or of a local folder, and what is wrong with it.
+    """The facts of a bundled model (by name), of a local folder or of what came from a hub (`hub:…`), and its problems.
 
     The facts are None where the model cannot be used at all. Problems: `model-missing`, `model-unsupported`.
     """
     bundled = bundled_model(ref)
     if bundled is not None:
         return _bundled(bundled, paths)
+    if hub.names_hub(ref):
+        return _of_hub(ref, paths)
     folder = reachable(ref)
     if folder is None or not folder.is_dir():
         says = "problem.model-missing.hub" if _HUB_ID.fullmatch(ref) else None
@@ -67,6 +70,19 @@ def read_model(ref: str, paths: Paths) -> Found:
         return _folder(folder, name)
     except OSError as error:
         return None, (_missing("problem.model-missing.unreadable", path=ref, why=error.strerror or str(error)),)
+
+
+def _of_hub(ref: str, paths: Paths) -> Found:
+    asked = hub.parse(ref)
+    model = hub.find(asked, paths) if asked is not None else None
+    if model is None:
+        return None, (hub.missing(ref),)
+    try:
+        facts, problems = _folder(model.folder, model.manifest.repository)
+    except OSError as error:
+        why = {"path": str(model.folder), "why": error.strerror or str(error)}
+        return None, (_missing("problem.model-missing.unreadable", **why),)
+    return facts.model_copy(update={"commit": model.manifest.commit}) if facts else None, problems
 
 
 def _bundled(entry: BundledModel, paths: Paths) -> Found:

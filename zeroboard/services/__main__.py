@@ -2,6 +2,7 @@
 
 python -m zeroboard.services export FOLDER    do what the record of an export in FOLDER asks for
 python -m zeroboard.services push FILE        send a folder to the hub (the request comes on standard input)
+python -m zeroboard.services download FILE    fetch a model from the hub (the same), telling FILE how far it is
 """
 
 from __future__ import annotations
@@ -11,7 +12,11 @@ import logging
 import sys
 from pathlib import Path
 
-VERBS = {"export": "zeroboard.services.export_work", "push": "zeroboard.services.hub"}
+VERBS = {
+    "export": "zeroboard.services.export_work",
+    "push": "zeroboard.services.hub",
+    "download": "zeroboard.services.download",
+}
 """Verb → module; its `main(path: Path) -> int` is called and returns the exit code."""
 
 

@@ -18,7 +18,7 @@ from zeroboard.contract.toolchain import Toolchain
 from zeroboard.errors import Refused
 from zeroboard.monitor.folders import folder_facts
 from zeroboard.paths import Paths, reachable
-from zeroboard.planning import specs
+from zeroboard.planning import hub, specs
 from zeroboard.planning.holding import every_stage
 from zeroboard.planning.models import read_model
 from zeroboard.planning.planner import make_plan
@@ -44,7 +44,7 @@ class Choices:
     """What can be chosen by name."""
 
     models: tuple[str, ...]
-    """Bundled models, then folders that lie in `cache/models/`, then those that runs used lately."""
+    """Bundled models, folders in `cache/models/`, what came from a hub, then what runs used lately."""
     datasets: tuple[str, ...]
 
 
@@ -81,6 +81,7 @@ def choices(paths: Paths) -> Choices:
     bundled = [model.name for model in MODELS]
     folders = sorted(p.name for p in paths.models.glob("*") if (p / "config.json").is_file())
     models = [*bundled, *(str(paths.models / name) for name in folders if name not in bundled)]
+    models += hub.names(paths)
     lately = dict.fromkeys(state.model for state in registry.list_runs(paths))
     models += [path for path in lately if path not in models and _is_folder(path)][:RECENT]
     own = [str(upload.path) for upload in uploads(paths)]
@@ -132,6 +133,9 @@ def _facts(
 ) -> _Facts:
     """`thorough`: torch is asked where it was not yet, and a file is tried in the output's folder."""
     model, problems = read_model(spec.model.path, paths)
+    if model is not None and model.remote_code and spec.model.trust_remote_code:
+        lacking = hub.without_code(spec.model.path, paths)
+        problems = (*problems, *([lacking] if lacking is not None else []))
     judged = judged or judged_now(spec.data)
     data, missing = judged.report, judged.problem(spec.data.path)
     if missing is not None:
