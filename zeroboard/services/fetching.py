@@ -25,6 +25,7 @@ from zeroboard.planning import hub
 from zeroboard.planning.hub import HubModel, HubRef
 from zeroboard.runs.verbs import Cancelled
 from zeroboard.services import children
+from zeroboard.services.push import TOKEN
 
 OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 TRUE = ("1", "ON", "YES", "TRUE")
@@ -167,13 +168,21 @@ class Fetching:
         self._lock = threading.Lock()
 
     def start(self, text: str, *, code: bool, token: str | None) -> Job:
-        """Begin, or join what is coming already. Raises `Refused` where the name is none."""
+        """Begin, or join what is coming already. Raises `Refused` where the name is none.
+
+        Without a token the one of this process's environment is used, as on the command line.
+        """
         ref = wanted(text)
         with self._lock:
             job = self._jobs.get(text)
             if job is None or job.ended.is_set():
                 job = self._jobs[text] = Job()
-                work = threading.Thread(target=self._work, args=(job, ref, code, token), name="fetching", daemon=True)
+                work = threading.Thread(
+                    target=self._work,
+                    args=(job, ref, code, token or os.environ.get(TOKEN) or None),
+                    name="fetching",
+                    daemon=True,
+                )
                 work.start()
         return job
 

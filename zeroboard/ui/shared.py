@@ -17,6 +17,7 @@ from zeroboard.paths import Paths
 from zeroboard.runs.snapshot import Snapshot, SnapshotReader
 from zeroboard.services import diagnose, logs, results, runs
 from zeroboard.services import host as hosts
+from zeroboard.services.fetching import Fetching
 from zeroboard.services.judging import Judging
 from zeroboard.services.logs import LogFollower
 from zeroboard.ui.chats import Chats
@@ -71,6 +72,7 @@ class Shared:
         self._measured: Fresh[HostFacts] = Fresh(lambda: hosts.measure(paths), 4.0)
         self.runs: Fresh[tuple[RunState, ...]] = Fresh(self._list, 1.5)
         self.judging = Judging()
+        self.fetching = Fetching(paths)
         self.chats = Chats(paths)
         self._pictures: Memo[str] = Memo()
         self._logs: Memo[LogFollower] = Memo(LOGS)

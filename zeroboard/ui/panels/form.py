@@ -21,7 +21,7 @@ from zeroboard.ui import form
 from zeroboard.ui.controls import STAGE, choice_label, control, offered
 from zeroboard.ui.form import CARDS, LORA_FIELDS, Card, Widget
 from zeroboard.ui.panels import data as data_panel
-from zeroboard.ui.panels import tokens
+from zeroboard.ui.panels import fetching, tokens
 from zeroboard.ui.views import numbers, plan
 from zeroboard.ui.views.markup import tag
 from zeroboard.ui.wiring import html
@@ -45,6 +45,8 @@ class FormPanel:
     """By widget key, in the order in which handlers get their values."""
     cards: dict[Card, gr.Accordion]
     model_facts: gr.HTML
+    fetch: fetching.FetchPanel
+    """Fetches a model that is named by a hub."""
     data: data_panel.DataPanel
     """The data file, judged."""
     brought: data_panel.Brought
@@ -93,6 +95,7 @@ def build(spec: RunSpec, choices: prepare.Choices, host: HostFacts, lang: Langua
             if card == "zero":
                 extra["stages"] = gr.HTML(elem_id="zb-stages")
             if card == "model":
+                extra["fetch"] = fetching.build(lang)
                 facts[card] = gr.HTML(elem_id=f"facts-{card}")
             if card == "data":
                 named = [w for w in mine if w.key.startswith(form.COLUMNS)]
@@ -127,6 +130,7 @@ def build(spec: RunSpec, choices: prepare.Choices, host: HostFacts, lang: Langua
         controls={key: made[key] for key in order},
         cards=cards,
         model_facts=facts["model"],
+        fetch=extra["fetch"],
         data=extra["data"],
         brought=extra["brought"],
         lora=extra["lora"],

@@ -19,6 +19,7 @@ from zeroboard.ui.controls import STAGE, control
 from zeroboard.ui.desk import Desk, Written
 from zeroboard.ui.form import CARDS
 from zeroboard.ui.panels import data as data_panel
+from zeroboard.ui.panels import fetching as fetch_panel
 from zeroboard.ui.panels import form as form_panel
 from zeroboard.ui.panels import tokens as tokens_panel
 from zeroboard.ui.tabs.preview import PreviewTab
@@ -92,6 +93,7 @@ def wire(desk: Desk, parts: Parts, preview_tab: PreviewTab) -> SetUp:
     columns = [control for key, control in panel.controls.items() if key.startswith(form.COLUMNS)]
     follows = [
         parts.side, parts.why, parts.preview, parts.start, parts.save, panel.model_facts, panel.lora, *panel.data.shown,
+        *panel.fetch.shown,
         panel.stages, panel.tokens.facts, *panel.cards.values(), preview_tab.stale, preview_tab.start,
         *columns,
     ]  # fmt: skip
@@ -121,6 +123,7 @@ def wire(desk: Desk, parts: Parts, preview_tab: PreviewTab) -> SetUp:
             parts.preview: gr.update(interactive=not why),
             parts.start: gr.update(interactive=not why),
             panel.lora: gr.update(visible=values(given)["method.kind"] == "lora"),
+            **fetch_panel.show(desk, panel.fetch, str(values(given)["model.path"])),
         }
         if checked.rest is not None:
             changes[panel.model_facts] = html(plan_view.model_card(found, desk.lang))
@@ -291,6 +294,9 @@ def wire(desk: Desk, parts: Parts, preview_tab: PreviewTab) -> SetUp:
         desk, panel.brought, offer=_offer, values=values, columns=columns, inputs=widgets, offered=offered,
         memory=memory,
     )  # fmt: skip
+    fetch_panel.wire(
+        desk, panel.fetch, follow=look, offer=_offer, values=values, inputs=inputs, follows=follows, offered=offered
+    )
     desk.wire.on(
         panel.own_json.upload,
         own_json,
