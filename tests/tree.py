@@ -23,7 +23,7 @@ AROUND = {
     "CONTRIBUTING.md": "what a change has to pass, and the rules of the house",
     "LICENSE": "Apache License 2.0",
     ".ci/run": "the same checks on a bare machine",
-    "docs/": "the guide in two languages, the command line, serving behind a proxy, decisions that bind what comes later",
+    "docs/": "guide in two languages, command line, serving behind a proxy, decisions that bind what comes later",
     "assets/": "data, not code: demo, sentences in two languages, stylesheet, notices",
     "cache/": "everything that the program writes: runs, prepared models, tokens, locks, logs",
     "tests/": "mirrors zeroboard/ file by file",
