@@ -12,9 +12,9 @@ from zeroboard.errors import UsageError
 from zeroboard.paths import Paths
 
 AUTH = "ZEROBOARD_AUTH"
+"""Holds the page's password, which is no business of a run or of a model's own code: children do not get it."""
 SECRETS = (AUTH, "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH")
 """No business of any short-lived child: what needs a token gets it through its standard input."""
-"""Holds the page's password, which is no business of a run or of a model's own code: children do not get it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
