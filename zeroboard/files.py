@@ -22,6 +22,8 @@ from zeroboard.errors import BrokenFile
 READ_LIMIT = 8 << 20
 """Most bytes that one look at a stream returns; what is left comes with the next look."""
 
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""How the system says that a disk, or one's share of it, is full."""
 
 MODE = 0o644
 """Of every file that ZeroBoard writes: others may read it."""

@@ -1,4 +1,4 @@
-"""The files of a model's folder that turn text into tokens, by the names that transformers gives them.
+"""The files of a model's folder that turn text into tokens and end an answer, by their names in transformers.
 
 Source: transformers 5.24, `tokenization_utils_base.py` (`from_pretrained`) and its tokenizers' `VOCAB_FILES_NAMES`.
 `chat_template.json` is none of them: only processors of images and sound read it, so a model that has nothing else is
@@ -10,6 +10,7 @@ from __future__ import annotations
 TOKENIZER = "tokenizer.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"
 TEMPLATE = "chat_template.jinja"
+GENERATION = "generation_config.json"
 
 VOCABULARIES = (TOKENIZER, "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model", "tekken.json")
 """A folder with one of these has a tokenizer."""

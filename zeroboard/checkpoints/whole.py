@@ -20,10 +20,7 @@ from pathlib import Path
 from zeroboard.checkpoints.findings import printable
 from zeroboard.contract.problems import Problem, Scalar
 from zeroboard.errors import Refused
-from zeroboard.files import share, sync_folder
-
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""How the system says that a disk, or one's share of it, is full."""
+from zeroboard.files import DISK_FULL, share, sync_folder
 
 
 @contextmanager
@@ -39,7 +36,7 @@ def whole_folder(target: Path) -> Iterator[Path]:
         target.parent.mkdir(parents=True, exist_ok=True)
         folder, alive = _begin(target)
     except OSError as error:
-        if error.errno in FULL:
+        if error.errno in DISK_FULL:
             raise
         raise _impossible(target, error) from error
     try:

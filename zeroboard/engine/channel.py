@@ -9,14 +9,16 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import FrameType
 from typing import BinaryIO, TextIO
 
 from pydantic import BaseModel
 
-from zeroboard.contract.problems import Scalar
-from zeroboard.contract.requests import Progress
+from zeroboard.contract.problems import Problem, Scalar
+from zeroboard.contract.requests import Answer, Progress
+from zeroboard.errors import BrokenFile, NotFound, Refused
 
 
 def leave_when_asked() -> None:
@@ -56,3 +58,14 @@ class Channel:
     def progress(self, phase: str, done: float | None = None, says: str | None = None, **params: Scalar) -> None:
         """How far a phase is, `done` from 0 to 1."""
         self.send(Progress(phase=phase, done=done, says=says, params=params))
+
+    def answer(self, work: Callable[[], BaseModel]) -> None:
+        """The last line of a verb on a folder: what `work` made, or the problems that stood in its way."""
+        try:
+            made = work()
+        except Refused as refused:
+            self.send(Answer(problems=refused.problems))
+        except (NotFound, BrokenFile) as error:
+            self.send(Answer(problems=(Problem(code="model-missing", says=error.says, params=error.params),)))
+        else:
+            self.send(Answer(value=made.model_dump(mode="json")))

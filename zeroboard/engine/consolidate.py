@@ -20,7 +20,7 @@ from zeroboard.checkpoints.consolidate_layout import Parameter, make_plan
 from zeroboard.checkpoints.consolidate_names import Named, name_tensors
 from zeroboard.checkpoints.folder import Folder, list_folder
 from zeroboard.checkpoints.inspect import ADAPTER_CONFIG, CONFIG
-from zeroboard.checkpoints.whole import FULL, whole_folder
+from zeroboard.checkpoints.whole import whole_folder
 from zeroboard.checkpoints.writer import Entry, Piece, Shard, plan_shards, total_bytes, write_shards
 from zeroboard.contract.problems import Problem, Scalar
 from zeroboard.contract.reports import Consolidation
@@ -29,7 +29,7 @@ from zeroboard.engine.channel import Channel, leave_when_asked
 from zeroboard.engine.consolidate_states import Tensors, read_states
 from zeroboard.engine.percents import Tell, told_by_percents
 from zeroboard.errors import NotFound, Refused
-from zeroboard.files import foreign_json, write_atomic
+from zeroboard.files import DISK_FULL, foreign_json, write_atomic
 from zeroboard.modelfiles import TOKEN_FILES
 
 CHUNK = 1 << 18
@@ -92,7 +92,7 @@ def consolidate(request: ConsolidateRequest, tell: Tell) -> tuple[Consolidation,
             _write(folder, shards, named, tensors, told_by_percents(size, "progress.consolidate.write", tell))
             warnings = _copy_companions(folder, homes, request.dtype, named)
     except OSError as error:
-        if error.errno not in FULL:
+        if error.errno not in DISK_FULL:
             raise
         raise Refused([no_room(target, size, shutil.disk_usage(target.parent).free)]) from error
     written = Consolidation(

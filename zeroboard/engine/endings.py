@@ -8,14 +8,15 @@ from typing import Literal
 
 from transformers import PreTrainedTokenizerBase
 
-from zeroboard.checkpoints.folder import list_folder
+from zeroboard.checkpoints.folder import Folder, list_folder
+from zeroboard.checkpoints.inspect import CONFIG
 from zeroboard.checkpoints.tokenizer import has_tokenizer
 from zeroboard.data.conversations import Turn
 from zeroboard.engine.marking import end_tokens
 from zeroboard.engine.rendering import TemplateRefused, ensure_template, render
 from zeroboard.engine.tokens import load_tokenizer
-from zeroboard.files import write_atomic
-from zeroboard.modelfiles import TEMPLATE
+from zeroboard.files import foreign_json, write_atomic
+from zeroboard.modelfiles import GENERATION, TEMPLATE
 
 START, END = "<|im_start|>", "<|im_end|>"
 
@@ -49,6 +50,27 @@ def describe(folder: Path, *, trust_remote_code: bool = False) -> Spoken:
     stops = tuple(str(tokenizer.decode([token])) for token in ends)
     template, system = _form(tokenizer)
     return Spoken(ends=tuple(ends), stops=stops, template=template, system=system)
+
+
+def write_generation(target: Path, homes: list[Folder], spoken: Spoken) -> None:
+    """Write the generation settings of a folder, or of the first of `homes` that has some, with every known end token.
+
+    Known are those of the settings, of each config, of the tokenizer, and what the template writes.
+    """
+    all_homes = [list_folder(target), *homes]
+    settings = next((dict(home.json(GENERATION).value or {}) for home in all_homes if GENERATION in home.files), {})
+    ends: list[int] = []
+    for known in (settings.get("eos_token_id"), *(_eos(home) for home in all_homes), *spoken.ends):
+        ends += [token for token in (known if isinstance(known, list) else [known]) if isinstance(token, int)]
+    ends = list(dict.fromkeys(ends))
+    if ends:
+        settings["eos_token_id"] = ends[0] if len(ends) == 1 else ends
+    if settings:
+        write_atomic(target / GENERATION, foreign_json(settings))
+
+
+def _eos(home: Folder) -> object:
+    return (home.json(CONFIG).value or {}).get("eos_token_id")
 
 
 def _form(tokenizer: PreTrainedTokenizerBase) -> tuple[Literal["chatml", "other"] | None, str | None]:

@@ -22,18 +22,19 @@ from zeroboard.checkpoints.mergeable import failed
 from zeroboard.checkpoints.merging import DTYPES, FLOATS, NAMES, Output, Place
 from zeroboard.checkpoints.tokenizer import has_tokenizer
 from zeroboard.checkpoints.weights import ADAPTER, Weights, read_files, read_model
-from zeroboard.checkpoints.whole import FULL, whole_folder
+from zeroboard.checkpoints.whole import whole_folder
 from zeroboard.checkpoints.writer import Entry, plan_shards, total_bytes, write_shards
-from zeroboard.contract.problems import Problem
-from zeroboard.contract.requests import Answer, ConsolidateRequest, Exported, ExportRequest, MergeRequest
+from zeroboard.contract.problems import Problem, Scalar
+from zeroboard.contract.requests import ConsolidateRequest, Exported, ExportRequest, MergeRequest
 from zeroboard.engine.blocks import pieces
 from zeroboard.engine.channel import Channel, leave_when_asked
 from zeroboard.engine.consolidate import consolidate
-from zeroboard.engine.endings import Spoken, describe
-from zeroboard.engine.merge import GENERATION, copy_tokenizer, merge
+from zeroboard.engine.endings import Spoken, describe, write_generation
+from zeroboard.engine.merge import copy_tokenizer, merge
 from zeroboard.engine.percents import Tell, told_by_percents
-from zeroboard.errors import BrokenFile, NotFound, Refused
-from zeroboard.files import foreign_json, write_atomic
+from zeroboard.errors import Refused
+from zeroboard.files import DISK_FULL, foreign_json, write_atomic
+from zeroboard.modelfiles import GENERATION
 
 LEGAL = ("LICENSE", "LICENCE", "NOTICE", "COPYING", "USE_POLICY")
 """Beginnings of the names of files that travel with the weights: most licences ask for that."""
@@ -45,15 +46,11 @@ def main(channel: Channel) -> int:
     """One `ExportRequest` in, progress, one `Answer`: an `Exported`, or the problems that stood in the way."""
     request = ExportRequest.model_validate_json(channel.receive() or "")
     leave_when_asked()
-    try:
-        written = export(request, lambda done, says, params: channel.progress("weights", done, says, **params))
-    except Refused as refused:
-        channel.send(Answer(problems=refused.problems))
-    except (NotFound, BrokenFile) as error:
-        problem = Problem(code="model-missing", says=error.says, params=error.params)
-        channel.send(Answer(problems=(problem,)))
-    else:
-        channel.send(Answer(value=written.model_dump(mode="json")))
+
+    def tell(done: float, says: str, params: dict[str, Scalar]) -> None:
+        channel.progress("weights", done, says, **params)
+
+    channel.answer(lambda: export(request, tell))
     return 0
 
 
@@ -154,7 +151,7 @@ def _rewritten(request: ExportRequest, path: Path, target: Path, tell: Tell) -> 
                     shutil.copyfile(folder.path / name, room / name)
             copy_tokenizer(folder, folder, room)
     except OSError as error:
-        if error.errno not in FULL:
+        if error.errno not in DISK_FULL:
             raise
         raise Refused([no_room(target, size, shutil.disk_usage(target.parent).free)]) from error
     return ()
@@ -212,7 +209,7 @@ def _complete(request: ExportRequest, target: Path) -> Spoken:
             if name.upper().startswith(LEGAL) and size <= LEGAL_BYTES and not (target / name).exists():
                 shutil.copyfile(home.path / name, target / name)
     spoken = describe(target, trust_remote_code=request.trust_remote_code)
-    _write_generation(target, homes, spoken)
+    write_generation(target, homes, spoken)
     return spoken
 
 
@@ -223,21 +220,3 @@ def _named_base(target: Path) -> tuple[str, ...]:
         return (named,) if isinstance(named, str) and Path(named).is_dir() else ()
     except (OSError, ValueError):  # a name that cannot be a path
         return ()
-
-
-def _write_generation(target: Path, homes: list[Folder], spoken: Spoken) -> None:
-    """Every end token that is known: of the settings, of the config, of the tokenizer, and what the template writes."""
-    all_homes = [list_folder(target), *homes]
-    settings = next((dict(home.json(GENERATION).value or {}) for home in all_homes if GENERATION in home.files), {})
-    ends: list[int] = []
-    for known in (settings.get("eos_token_id"), *(_eos(home) for home in all_homes), *spoken.ends):
-        ends += [token for token in (known if isinstance(known, list) else [known]) if isinstance(token, int)]
-    ends = list(dict.fromkeys(ends))
-    if ends:
-        settings["eos_token_id"] = ends[0] if len(ends) == 1 else ends
-    if settings:
-        write_atomic(target / GENERATION, foreign_json(settings))
-
-
-def _eos(home: Folder) -> object:
-    return (home.json(CONFIG).value or {}).get("eos_token_id")

@@ -18,19 +18,16 @@ from zeroboard.checkpoints.folder import Folder, list_folder
 from zeroboard.checkpoints.inspect import CONFIG
 from zeroboard.checkpoints.merging import MergePlan, plan_merge
 from zeroboard.checkpoints.tokenizer import has_tokenizer
-from zeroboard.checkpoints.whole import FULL, whole_folder
+from zeroboard.checkpoints.whole import whole_folder
 from zeroboard.checkpoints.writer import Entry, Shard, plan_shards, total_bytes, write_shards
-from zeroboard.contract.problems import Problem
 from zeroboard.contract.reports import MergeReport
-from zeroboard.contract.requests import Answer, MergeRequest
+from zeroboard.contract.requests import MergeRequest
 from zeroboard.engine.blocks import pieces
 from zeroboard.engine.channel import Channel, leave_when_asked
 from zeroboard.engine.percents import told_by_percents
-from zeroboard.errors import BrokenFile, NotFound, Refused
-from zeroboard.files import foreign_json, write_atomic
+from zeroboard.errors import Refused
+from zeroboard.files import DISK_FULL, foreign_json, write_atomic
 from zeroboard.modelfiles import TEMPLATE, TOKEN_FILES, TOKENIZER_CONFIG, default_template
-
-GENERATION = "generation_config.json"
 
 OnProgress = Callable[[float], None]
 """Told the share of the bytes that are written, 0 to 1."""
@@ -40,15 +37,7 @@ def main(channel: Channel) -> int:
     """The verb: one `MergeRequest` in, progress, an `Answer` with a `MergeReport` (or the problems) out."""
     request = MergeRequest.model_validate_json(channel.receive() or "")
     leave_when_asked()
-    try:
-        report = merge(request, lambda done: channel.progress("merge", done, "merge.writing"))
-    except Refused as refused:
-        channel.send(Answer(problems=refused.problems))
-    except (NotFound, BrokenFile) as error:
-        problem = Problem(code="model-missing", says=error.says, params=error.params)
-        channel.send(Answer(problems=(problem,)))
-    else:
-        channel.send(Answer(value=report.model_dump(mode="json")))
+    channel.answer(lambda: merge(request, lambda done: channel.progress("merge", done, "merge.writing")))
     return 0
 
 
@@ -70,9 +59,13 @@ def merge(request: MergeRequest, on_progress: OnProgress = lambda done: None) ->
             _write_weights(folder, plan, shards, on_progress)
             write_atomic(folder / CONFIG, foreign_json(plan.config))
             copy_tokenizer(list_folder(plan.adapter), list_folder(plan.base), folder)
-            _write_generation(plan, folder, request.trust_remote_code)
+            # here: this takes seconds to import, and the weights do not need it
+            from zeroboard.engine.endings import describe, write_generation
+
+            spoken = describe(folder, trust_remote_code=request.trust_remote_code)
+            write_generation(folder, [list_folder(plan.base)], spoken)
     except OSError as error:
-        if error.errno not in FULL:
+        if error.errno not in DISK_FULL:
             raise
         raise Refused([no_room(target, size, shutil.disk_usage(target.parent).free)]) from error
     return MergeReport(
@@ -120,34 +113,3 @@ def copy_tokenizer(adapter: Folder, base: Folder, target: Path) -> None:
         for name in base.top():
             if name.endswith(".py"):
                 shutil.copyfile(base.path / name, target / name)
-
-
-def _write_generation(plan: MergePlan, folder: Path, trust_remote_code: bool) -> None:
-    """The base's settings, with what the template writes after an answer among the end tokens."""
-    base = list_folder(plan.base)
-    settings = dict(base.json(GENERATION).value or {})
-    known = settings.get("eos_token_id", plan.config.get("eos_token_id"))
-    ends = known if isinstance(known, list) else [known]
-    ends = [token for token in ends if isinstance(token, int)]
-    ends += [token for token in _end_tokens(folder, trust_remote_code) if token not in ends]
-    if not ends and not settings:
-        return
-    if ends:
-        settings["eos_token_id"] = ends[0] if len(ends) == 1 else ends
-    write_atomic(folder / GENERATION, foreign_json(settings))
-
-
-def _end_tokens(folder: Path, trust_remote_code: bool) -> tuple[int, ...]:
-    if not has_tokenizer(list_folder(folder)):
-        return ()
-    # here: these take seconds to import, and the weights do not need them
-    from zeroboard.engine.marking import end_tokens
-    from zeroboard.engine.rendering import ensure_template
-    from zeroboard.engine.tokens import load_tokenizer
-
-    try:
-        tokenizer = load_tokenizer(folder, trust_remote_code=trust_remote_code)
-    except (OSError, ValueError):  # the comparison that follows says that no tokenizer can be loaded
-        return ()
-    ensure_template(tokenizer)
-    return end_tokens(tokenizer)

@@ -1,7 +1,7 @@
 """Rules about the machine: what torch and DeepSpeed can do on it, its GPUs, its memory, the folder for the output.
 
-Like those of `rules`, small pure functions that look at the same facts; a fact that nobody has measured is None, and
-then its rule says nothing.
+Like those of `rules`, small pure functions. They look at less (`Machine`), so that doctor can ask them before there is
+a plan. A fact that nobody has measured is None, and then its rule says nothing.
 """
 
 from __future__ import annotations

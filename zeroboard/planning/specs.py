@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import difflib
 import json
-import math
 from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from zeroboard.contract.given import json_kind, shown
 from zeroboard.contract.problems import Problem, Scalar
 from zeroboard.contract.spec import FieldFacts, RunSpec, fields
 from zeroboard.errors import NotFound, Refused, UsageError
@@ -64,7 +64,7 @@ def read_value(path: Path) -> dict[str, Any]:
         says = "problem.not-json.line" if line is not None else None
         raise Refused([Problem(code="not-json", says=says, params={"line": line})]) from error
     if not isinstance(value, dict):
-        raise Refused([Problem(code="wrong-type", says="problem.wrong-type.spec", params={"found": _kind(value)})])
+        raise Refused([Problem(code="wrong-type", says="problem.wrong-type.spec", params={"found": json_kind(value)})])
     return value
 
 
@@ -227,7 +227,7 @@ def _problem(path: list[str], kind: str, detail: Any) -> Problem:
     if key in _SECTIONS:
         params: dict[str, Scalar] = {
             "key": key,
-            "found": _kind(given),
+            "found": json_kind(given),
             "example": f"{key}.path" if key in _MISSING else key,
         }
         return Problem(code="wrong-type", field=key, says="problem.wrong-type.section", params=params)
@@ -254,7 +254,7 @@ def _unknown(key: str) -> Problem:
 
 def _out_of_range(key: str, given: object) -> Problem:
     facts = _FIELDS[key]
-    params: dict[str, Scalar] = {"key": key, "value": _shown(given)}
+    params: dict[str, Scalar] = {"key": key, "value": shown(given)}
     if facts.choices:
         params["choices"] = ", ".join(facts.choices)
         return Problem(code="value-range", field=key, says="problem.value-range.choice", params=params)
@@ -269,11 +269,11 @@ def _wrong_type(key: str, given: object) -> Problem:
     facts = _FIELDS.get(key)
     kind = facts.kind if facts is not None else "text"
     if kind == "text" and isinstance(given, str):
-        shown = given[:60].encode("utf-8", "backslashreplace").decode()
+        text = given[:60].encode("utf-8", "backslashreplace").decode()
         return Problem(
-            code="value-range", field=key, says="problem.value-range.encoding", params={"key": key, "value": shown}
+            code="value-range", field=key, says="problem.value-range.encoding", params={"key": key, "value": text}
         )
-    params: dict[str, Scalar] = {"key": key, "found": _kind(given), "value": _shown(given)}
+    params: dict[str, Scalar] = {"key": key, "found": json_kind(given), "value": shown(given)}
     return Problem(code="wrong-type", field=key, says=f"problem.wrong-type.{kind}", params=params)
 
 
@@ -287,24 +287,3 @@ def _bounds_note(facts: FieldFacts) -> str:
     """What may stand there, for a comment."""
     notes = facts.choices or tuple(note for note in (bounds(facts), facts.unit) if note)
     return f" ({(' | ' if facts.choices else ', ').join(notes)})" if notes else ""
-
-
-def _shown(given: object) -> Scalar:
-    """A value as it may stand in a sentence: short, never a structure, never NaN."""
-    if given is None or isinstance(given, bool):
-        return given
-    if isinstance(given, float):
-        return given if math.isfinite(given) else str(given)
-    if isinstance(given, int):
-        return given if abs(given) < 2**53 else f"{given:.3g}" if abs(given) < 10**300 else "> 1e300"
-    return given[:60] if isinstance(given, str) else _kind(given)
-
-
-def _kind(given: object) -> str:
-    """The kind of a value in the words of JSON."""
-    if given is None:
-        return "null"
-    for kinds, name in (((bool,), "boolean"), ((int, float), "number"), ((str,), "text"), ((list, tuple), "list")):
-        if isinstance(given, kinds):
-            return name
-    return "object" if isinstance(given, Mapping) else type(given).__name__

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from zeroboard.contract.problems import Problem
 from zeroboard.contract.state import ENDED, RunState
 from zeroboard.errors import NotFound, ZeroBoardError
-from zeroboard.files import append_line, write_atomic
+from zeroboard.files import DISK_FULL, append_line, write_atomic
 from zeroboard.paths import Paths, RunPaths
 from zeroboard.runs import ending, preparing
 from zeroboard.runs.context import Context, Failed, Removed, Stopped, Timing, disk_full
@@ -151,8 +151,7 @@ class _Supervisor:
             self.watch.end_all(self.launcher)
         except OSError as error:
             log.exception("the supervisor failed")
-            full = error.errno == 28  # ENOSPC
-            self._end(disk_full(self.context.run) if full else _own(error))
+            self._end(disk_full(self.context.run) if error.errno in DISK_FULL else _own(error))
         except Exception as error:
             log.exception("the supervisor failed")
             self._end(_own(error))

@@ -20,14 +20,14 @@ from typing import Any
 from zeroboard.checkpoints.consolidate import no_room
 from zeroboard.checkpoints.folder import list_folder
 from zeroboard.checkpoints.inspect import inspect
-from zeroboard.checkpoints.whole import FULL, whole_folder
+from zeroboard.checkpoints.whole import whole_folder
 from zeroboard.contract.exports import Delivered, ExportPhase, ExportReport, ExportState, ExportWish
 from zeroboard.contract.problems import Problem, Scalar
 from zeroboard.contract.prompts import read_prompts
 from zeroboard.contract.reports import VerifyReport
 from zeroboard.contract.requests import CompareRequest, Exported, ExportRequest, Progress, VerifyRequest
 from zeroboard.errors import EngineFailed, Refused, ZeroBoardError
-from zeroboard.files import to_json, write_atomic, write_over
+from zeroboard.files import DISK_FULL, to_json, write_atomic, write_over
 from zeroboard.paths import ExportPaths, Paths
 from zeroboard.runs import verbs
 from zeroboard.runs.processes import own_mark
@@ -152,7 +152,7 @@ def _export(paths: Paths, job: ExportPaths, wish: ExportWish, token: str | None,
             )
             record.phase("check", 1.0)
     except OSError as error:
-        if error.errno not in FULL:
+        if error.errno not in DISK_FULL:
             raise
         raise Refused([no_room(target, exports.expected_bytes(wish) or 0, 0)]) from error
     write_atomic(job.report, report.model_dump_json(indent=2))

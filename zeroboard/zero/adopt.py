@@ -14,11 +14,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from zeroboard.contract.given import shown
 from zeroboard.contract.problems import Problem, Scalar
 from zeroboard.contract.schema import Schema
 from zeroboard.contract.spec import fields
 from zeroboard.zero.check import stage_of
-from zeroboard.zero.keys import ZERO, shown
+from zeroboard.zero.keys import ZERO
 from zeroboard.zero.normal import normalised
 
 DIRECT: dict[str, str] = {
@@ -234,7 +235,7 @@ def _left(path: str, given: Any, schema: Schema) -> list[Problem]:
     if path not in schema.keys and path not in schema.removed and top not in ("optimizer", "scheduler"):
         return []  # judged as an unknown key
     name = top if top in PRINTED else path
-    params: dict[str, Scalar] = {"key": name, "value": shown(given)}
+    params: dict[str, Scalar] = {"key": name, "value": shown(given, quoted=True)}
     if top in PRINTED:
         says = "problem.ignored-choice.not-taken"
         return [Problem(code="ignored-choice", severity="warning", field=name, says=says, params=params)]

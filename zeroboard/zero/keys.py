@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from zeroboard.contract.given import json_kind, shown
 from zeroboard.contract.problems import Problem, Scalar, Severity
 from zeroboard.contract.schema import Schema, SchemaKey
 
@@ -124,13 +125,13 @@ def _single(path: str, given: Any, facts: SchemaKey) -> Iterator[Problem]:
         yield _wrong(path, given, facts)
         return
     if path.endswith(".betas") and not _betas(given):
-        yield _about("value-range", path, "file-betas", value=shown(given))
+        yield _about("value-range", path, "file-betas", value=shown(given, quoted=True))
     if facts.choices and _word(given) not in facts.choices:
-        yield _about("value-range", path, "choice", value=shown(given), choices=", ".join(facts.choices))
+        yield _about("value-range", path, "choice", value=shown(given, quoted=True), choices=", ".join(facts.choices))
     if isinstance(given, int | float) and not isinstance(given, bool):
         bounds = _bounds(path, facts)
         if not _within(given, *bounds) or (isinstance(given, float) and not math.isfinite(given)):
-            yield _about("value-range", path, None, value=shown(given), bounds=_signs(*bounds))
+            yield _about("value-range", path, None, value=shown(given, quoted=True), bounds=_signs(*bounds))
 
 
 def _fits(given: Any, facts: SchemaKey) -> bool:
@@ -239,28 +240,9 @@ def _wrong(path: str, given: Any, facts: SchemaKey) -> Problem:
     kind = "object" if facts.kind == "object" else "choice" if facts.choices else facts.kind
     variant = {"object": "file-object", "choice": "file-choice"}.get(kind, kind)
     choices = ", ".join(facts.choices) or None
-    return _about("wrong-type", path, variant, value=shown(given), found=kind_of(given), choices=choices)
+    return _about("wrong-type", path, variant, value=shown(given, quoted=True), found=json_kind(given), choices=choices)
 
 
 def _about(code: str, path: str, variant: str | None, *, severity: Severity = "error", **params: Scalar) -> Problem:
     says = f"problem.{code}.{variant}" if variant is not None else None
     return Problem(code=code, severity=severity, field=path[:120], says=says, params={"key": path[:120], **params})
-
-
-def shown(given: object) -> Scalar:
-    """A value as it may stand in a sentence: short, never a structure, never NaN."""
-    if given is None or isinstance(given, bool):
-        return given
-    if isinstance(given, float):
-        return given if math.isfinite(given) else str(given)
-    if isinstance(given, int):
-        return given if abs(given) < 2**53 else f"{given:.3g}" if abs(given) < 10**300 else "> 1e300"
-    return f'"{given[:60]}"' if isinstance(given, str) else kind_of(given)
-
-
-def kind_of(given: object) -> str:
-    """The kind of a value in the words of JSON."""
-    for kinds, name in (((bool,), "boolean"), ((int, float), "number"), ((str,), "text"), ((list,), "list")):
-        if isinstance(given, kinds):
-            return name
-    return "null" if given is None else "object"

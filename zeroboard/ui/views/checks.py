@@ -10,7 +10,7 @@ from markupsafe import Markup
 from zeroboard.contract.reports import DoctorCheck
 from zeroboard.messages import Language, has, say
 from zeroboard.planning.render import Rendered
-from zeroboard.ui.views.markup import badge, field_label, join, tag
+from zeroboard.ui.views.markup import badge, copy_button, field_label, join, tag
 
 ORDER = {"fail": 0, "warn": 1, "pass": 2, "skip": 3}
 
@@ -80,14 +80,7 @@ def alternatives(found: Sequence[Rendered], lang: Language) -> Markup | None:
 
 def _step(launcher: str, at: int, *, says: str, text: str, lang: Language) -> Markup:
     place = f"zb-text-{launcher}-{at}"
-    copy = tag(
-        "button",
-        say("ui.copy", lang),
-        type="button",
-        class_="zb-link",
-        data_copy=place,
-        data_done=say("ui.copied", lang),
-    )
+    copy = copy_button(place, lang)
     lines = [
         tag("div", tag("span", line or " ", class_="code"), class_="line plain") for line in text.rstrip().split("\n")
     ]

@@ -152,3 +152,15 @@ def field_label(key: str, lang: Language) -> str:
     """The label of a field, or its key where the field has none (a key that a file brought)."""
     name = f"field.{key}.label"
     return say(name, lang) if has(name, lang) else key
+
+
+def copy_button(place: str, lang: Language) -> Markup:
+    """Copies the text of the element `place`; says that it did."""
+    return tag(
+        "button",
+        say("ui.copy", lang),
+        type="button",
+        class_="zb-link",
+        data_copy=place,
+        data_done=say("ui.copied", lang),
+    )

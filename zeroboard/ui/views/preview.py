@@ -10,7 +10,7 @@ from markupsafe import Markup
 from zeroboard.contract.plan import Plan
 from zeroboard.messages import Language, say
 from zeroboard.ui.views import explain, numbers
-from zeroboard.ui.views.markup import badge, empty, join, press, problem_list, rows, short_path, table, tag
+from zeroboard.ui.views.markup import badge, copy_button, empty, join, press, problem_list, rows, short_path, table, tag
 
 
 def nothing(lang: Language) -> Markup:
@@ -83,21 +83,10 @@ def _command(plan: Plan, lang: Language) -> Markup:
     ]
     return tag(
         "section",
-        tag("div", tag("h3", say("ui.preview.command", lang)), _copy(place, lang), class_="zb-title"),
+        tag("div", tag("h3", say("ui.preview.command", lang)), copy_button(place, lang), class_="zb-title"),
         _lines(shown, say("ui.preview.pieces", lang)),
         tag("textarea", command(plan.argv), id=place, hidden=True, readonly=True),
         class_="zb-block",
-    )
-
-
-def _copy(place: str, lang: Language) -> Markup:
-    return tag(
-        "button",
-        say("ui.copy", lang),
-        type="button",
-        class_="zb-link",
-        data_copy=place,
-        data_done=say("ui.copied", lang),
     )
 
 
@@ -146,7 +135,7 @@ def file(name: str, content: str, plan: Plan, lang: Language, base: str = "") ->
         tag(
             "div",
             tag("h3", tag("code", name)),
-            tag("div", _copy(place, lang), download if plan.run_id else None, class_="zb-does"),
+            tag("div", copy_button(place, lang), download if plan.run_id else None, class_="zb-does"),
             class_="zb-title",
         ),
         tag(
