@@ -30,13 +30,14 @@ DONE := $(VENV)/done
 export DS_BUILD_OPS := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check lint types fence bench tree screenshots demo clean
+.PHONY: help run test long check lint types fence bench tree screenshots demo clean
 
 help:
 	@printf '%s\n' \
 	  'make run     set up, then open the dashboard on http://127.0.0.1:$(PORT)/' \
 	  'make demo    set up, then train the demo on the command line' \
 	  'make test    set up, then run all tests' \
+	  'make long    the trainings that make test leaves out: every stage with every offload and method' \
 	  'make check   lint, types, fence and tests: what every change has to pass' \
 	  'make lint    ruff: style, and who may import what' \
 	  'make types   mypy' \
@@ -56,6 +57,9 @@ demo: $(DONE)/install $(DONE)/model
 
 test: $(DONE)/dev $(DONE)/model
 	@$(PY) -m pytest $(if $(ARGS),$(ARGS),$(TOGETHER))
+
+long: $(DONE)/dev $(DONE)/model
+	@$(PY) -m pytest -m long $(ARGS)
 
 check: lint types fence test
 

@@ -18,7 +18,7 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.ui.scripted import everything
-from zeroboard.paths import RunPaths
+from zeroboard.paths import Paths, RunPaths
 
 ROOT = Path(__file__).resolve().parents[2]
 QUIET = [
@@ -77,8 +77,9 @@ def free_port() -> int:
 
 
 @pytest.fixture
-def dashboard(tmp_path: Path) -> Iterator[Dashboard]:
-    found = Dashboard(cache=tmp_path / "cache", port=free_port())
+def dashboard(paths: Paths) -> Iterator[Dashboard]:
+    """On an empty cache; what a test left running of its runs is ended with it."""
+    found = Dashboard(cache=paths.root, port=free_port())
     found.start()
     yield found
     found.kill()

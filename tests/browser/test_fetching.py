@@ -11,6 +11,8 @@ from tests.browser.conftest import Dashboard, free_port
 from tests.fakes.hub import COMMIT, Model, hub
 from zeroboard.services.fetching import OFFLINE
 
+pytestmark = pytest.mark.browser
+
 SOON = 20_000
 
 

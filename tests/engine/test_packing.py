@@ -130,6 +130,7 @@ def spec_for(model: Path, data: Path, packing: str, stage: str) -> RunSpec:
 
 
 @pytest.mark.train
+@pytest.mark.long
 def test_two_ranks_make_the_same_step_of_packed_samples_as_of_samples_alone(
     tmp_path: Path, tiny_model_folder: Path
 ) -> None:

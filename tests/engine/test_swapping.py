@@ -45,6 +45,7 @@ def wide_model(folder: Path) -> Path:
 
 
 @pytest.mark.train
+@pytest.mark.long
 @needs_operator
 def test_optimizer_and_parameters_are_swapped_to_a_folder_and_the_proof_counts_them(
     tmp_path: Path, tiny_data_file: Path

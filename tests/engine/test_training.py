@@ -55,14 +55,23 @@ pytestmark = pytest.mark.train
 
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="CPU offload compiles DeepSpeed's Adam: no g++")
 
+long = pytest.mark.long
+
 ZERO = [
-    ("none", "none"),
-    ("1", "none"),
-    ("2", "none"),
-    ("3", "none"),
-    pytest.param("2", "optimizer", marks=needs_compiler),
-    pytest.param("3", "all", marks=needs_compiler),
+    pytest.param("none", "none", "lora"),
+    pytest.param("none", "none", "full", marks=long),
+    pytest.param("1", "none", "lora", marks=long),
+    pytest.param("1", "none", "full"),
+    pytest.param("2", "none", "lora"),
+    pytest.param("2", "none", "full", marks=long),
+    pytest.param("3", "none", "lora"),
+    pytest.param("3", "none", "full", marks=long),
+    pytest.param("2", "optimizer", "lora", marks=(needs_compiler, long)),
+    pytest.param("2", "optimizer", "full", marks=needs_compiler),
+    pytest.param("3", "all", "lora", marks=(needs_compiler, long)),
+    pytest.param("3", "all", "full", marks=needs_compiler),
 ]
+"""Stage, offload and method: every one is tried by `make long`, each value of each by `make test`."""
 
 
 def spec_for(
@@ -106,8 +115,7 @@ def reloaded(run: RunPaths, base: Path, kind: str) -> torch.nn.Module:
     return PeftModel.from_pretrained(plain, run.model)  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("kind", ["lora", "full"])
-@pytest.mark.parametrize(("stage", "offload"), ZERO)
+@pytest.mark.parametrize(("stage", "offload", "kind"), ZERO)
 def test_two_ranks_train_prove_and_leave_a_result_that_works(
     tmp_path: Path, tiny_model_folder: Path, evaluated_data: Path, stage: str, offload: str, kind: str
 ) -> None:
@@ -194,9 +202,9 @@ def check_adapter(folder: Path, base: Path) -> None:
 @pytest.mark.parametrize(
     ("stage", "offload", "ignored", "says"),
     [
-        ("2", "none", "everything", "proof.other-stage"),
+        pytest.param("2", "none", "everything", "proof.other-stage", marks=long),
         ("3", "none", "stage", "proof.other-stage"),
-        pytest.param("2", "optimizer", "offload", "proof.not-offloaded", marks=needs_compiler),
+        pytest.param("2", "optimizer", "offload", "proof.not-offloaded", marks=(needs_compiler, long)),
     ],
 )
 def test_a_configuration_that_is_ignored_is_not_in_effect(
@@ -216,6 +224,7 @@ def test_a_configuration_that_is_ignored_is_not_in_effect(
     assert (judged.verdict, judged.says) == ("not in effect", says), judged
 
 
+@long
 def test_neither_sharding_nor_evaluating_changes_the_training(
     tmp_path: Path, tiny_model_folder: Path, evaluated_data: Path
 ) -> None:
@@ -240,6 +249,7 @@ def test_neither_sharding_nor_evaluating_changes_the_training(
     assert curves[0] == pytest.approx(curves[1], rel=0.02)
 
 
+@long
 def test_without_gathering_a_full_stage_3_leaves_whole_shards_and_says_so(
     tmp_path: Path, tiny_model_folder: Path, tiny_data_file: Path
 ) -> None:
@@ -255,6 +265,7 @@ def test_without_gathering_a_full_stage_3_leaves_whole_shards_and_says_so(
     assert {"config.json", "tokenizer.json", "latest"} <= {path.name for path in run.model.iterdir()}
 
 
+@long
 def test_tied_weights_checkpointed_activations_and_a_constant_rate(tmp_path: Path, tiny_data_file: Path) -> None:
     base = tiny_model(tmp_path / "tied", tied=True, template=None)
     spec = spec_for(
@@ -273,6 +284,7 @@ def test_tied_weights_checkpointed_activations_and_a_constant_rate(tmp_path: Pat
     AutoModelForCausalLM.from_pretrained(run.model)
 
 
+@long
 @needs_compiler
 def test_deepspeeds_own_optimizer_and_schedule_train_as_the_file_says(
     tmp_path: Path, tiny_model_folder: Path, tiny_data_file: Path
@@ -362,7 +374,7 @@ def test_a_rank_that_dies_tells_its_exception(tmp_path: Path, tiny_model_folder:
     assert "BrokenFile" in run.rank_log(said[0].rank).read_text()
 
 
-@pytest.mark.parametrize("stage", ["none", "3"])
+@pytest.mark.parametrize("stage", ["none", pytest.param("3", marks=long)])
 def test_a_model_that_lacks_weights_is_not_trained_from_random_ones(
     tmp_path: Path, tiny_model_folder: Path, tiny_data_file: Path, stage: str
 ) -> None:

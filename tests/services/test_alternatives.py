@@ -33,6 +33,7 @@ def free_port() -> int:
 
 
 @pytest.mark.train
+@pytest.mark.long
 def test_two_agents_on_one_machine_train_from_exactly_the_printed_commands(
     paths: Paths, tiny_model_folder: Path, tiny_data_file: Path
 ) -> None:
