@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -34,16 +35,18 @@ def rendered(folder: Path, launcher: Any, *sets: str, cards: int = 0) -> tuple[P
 
 def words_of(text: str, folder: Path, **more: str) -> tuple[list[str], dict[str, str]]:
     """What a shell makes of a text: the words after `env …`, and the environment, told by a stand-in for Python."""
-    teller = folder / "teller"
+    python, teller = shlex.quote(sys.executable), folder / "teller"
     code = (
         "import json, os, sys, pathlib; pathlib.Path('told').write_text(json.dumps([sys.argv[1:], dict(os.environ)]))"
     )
-    teller.write_text(f"#!{sys.executable}\n{code}\n")
+    teller.write_text(f'#!/bin/sh\nexec {python} -c "{code}" "$@"\n')  # what stands after #! may hold no space
     teller.chmod(0o755)
     env = {"PATH": f"{folder}:{os.environ['PATH']}", "RANK": "7", **more}
-    subprocess.run(["bash", "-euc", text.replace(sys.executable, str(teller))], env=env, cwd=folder, check=True)
-    argv, told = json.loads((folder / "told").read_text())
-    return argv, told
+    assert python in text
+    told = text.replace(python, shlex.quote(str(teller)))
+    subprocess.run(["bash", "-euc", told], env=env, cwd=folder, check=True)
+    argv, environment = json.loads((folder / "told").read_text())
+    return argv, environment
 
 
 @pytest.mark.parametrize("launcher", ["torchrun", "nodes"])
