@@ -24,8 +24,8 @@ from zeroboard.contract.beats import read_beats
 from zeroboard.contract.events import (
     EndEvent,
     ErrorEvent,
-    Event,
     EvalEvent,
+    Event,
     MemoryEvent,
     ProofEvent,
     RankEvent,
