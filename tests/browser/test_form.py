@@ -53,7 +53,6 @@ def test_the_form_keeps_its_values_over_a_reload_and_a_change_of_language(contex
     page.locator("#f-name input, #f-name textarea").fill("kept")
     page.locator("#card-train > button").click()
     page.locator("#f-train-epochs input").fill("2.5")
-    expect(page.locator("#card-train > button")).to_contain_text("2.5 epochs", timeout=SOON)
     for address in ("/en/", "/zh-CN/"):  # at once, as an impatient person would
         page.goto(address)
         expect(page.locator('#f-zero-stage input[value="3"]')).to_be_checked(timeout=SOON)

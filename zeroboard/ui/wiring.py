@@ -82,6 +82,12 @@ class Wire:
             js=js,
         )
 
+    def in_browser(
+        self, triggers: Sequence[Callable[..., Any]], js: str, *, inputs: Sequence[Any], outputs: Sequence[Any]
+    ) -> Any:
+        """Binds to a JavaScript function alone: at once, and whole even where the page is left a moment later."""
+        return gr.on(list(triggers), None, inputs=list(inputs), outputs=list(outputs), js=js, show_progress="hidden")
+
 
 def told(
     handler: Callable[..., Any], shown: Sequence[Any], lang: Language, *, quiet: bool = False

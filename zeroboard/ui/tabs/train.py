@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,10 @@ from zeroboard.ui.wiring import Changes, html
 
 SETTINGS_LARGEST = 1 << 20
 """Bytes of a file of settings."""
+KEEP = "(...given) => (window.zbTyped = true, { values: Object.fromEntries(KEYS.map((key, i) => [key, given[i]])) })"
+"""What the user typed, into the browser's own storage: without the server, as the page may be left at once."""
+UNLESS_TYPED = "(reopened, kept, ...rest) => [reopened, window.zbTyped ? {} : kept, ...rest]"
+"""What was kept is put back only until the user types."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +98,7 @@ def wire(desk: Desk, parts: Parts, preview_tab: PreviewTab) -> SetUp:
     columns = [control for key, control in panel.controls.items() if key.startswith(form.COLUMNS)]
     follows = [
         parts.side, parts.why, parts.preview, parts.start, parts.save, panel.model_facts, panel.lora, *panel.data.shown,
-        *panel.fetch.shown,
+        *panel.fetch["model"].shown, *panel.fetch["dataset"].shown,
         panel.stages, panel.tokens.facts, *panel.cards.values(), preview_tab.stale, preview_tab.start,
         *columns,
     ]  # fmt: skip
@@ -123,7 +128,8 @@ def wire(desk: Desk, parts: Parts, preview_tab: PreviewTab) -> SetUp:
             parts.preview: gr.update(interactive=not why),
             parts.start: gr.update(interactive=not why),
             panel.lora: gr.update(visible=values(given)["method.kind"] == "lora"),
-            **fetch_panel.show(desk, panel.fetch, str(values(given)["model.path"])),
+            **fetch_panel.show(desk, panel.fetch["model"], str(values(given)["model.path"])),
+            **fetch_panel.show(desk, panel.fetch["dataset"], str(values(given)["data.path"])),
         }
         if checked.rest is not None:
             changes[panel.model_facts] = html(plan_view.model_card(found, desk.lang))
@@ -222,10 +228,6 @@ def wire(desk: Desk, parts: Parts, preview_tab: PreviewTab) -> SetUp:
     def offer(written: Written | None, *given: Any) -> Changes:
         return _offer(values(given))
 
-    def keep(*given: Any) -> Changes:
-        """What the user typed, into the browser's own storage."""
-        return {desk.kept: {"values": values(given)}, desk.reopened: True}
-
     def reopen(kept: Any, spec: RunSpec | None, written: Written | None, *given: Any) -> Changes:
         left = form.kept(kept)
         filled = left or (form.from_spec(spec) if spec is not None else {})
@@ -264,8 +266,8 @@ def wire(desk: Desk, parts: Parts, preview_tab: PreviewTab) -> SetUp:
     desk.wire.on(
         [c.change for c in widgets], look, inputs=inputs, outputs=follows, quiet=True, trigger_mode="always_last"
     )
-    desk.wire.on(
-        [c.input for c in widgets], keep, inputs=widgets, outputs=memory, quiet=True, trigger_mode="always_last"
+    desk.wire.in_browser(
+        [c.input for c in widgets], KEEP.replace("KEYS", json.dumps(keys)), inputs=widgets, outputs=[desk.kept]
     )
     tokens_panel.wire(desk, panel.tokens, _asked, widgets)
     desk.wire.on(
@@ -294,9 +296,10 @@ def wire(desk: Desk, parts: Parts, preview_tab: PreviewTab) -> SetUp:
         desk, panel.brought, offer=_offer, values=values, columns=columns, inputs=widgets, offered=offered,
         memory=memory,
     )  # fmt: skip
-    fetch_panel.wire(
-        desk, panel.fetch, follow=look, offer=_offer, values=values, inputs=inputs, follows=follows, offered=offered
-    )
+    for fetch in panel.fetch.values():
+        fetch_panel.wire(
+            desk, fetch, follow=look, offer=_offer, values=values, inputs=inputs, follows=follows, offered=offered
+        )
     desk.wire.on(
         panel.own_json.upload,
         own_json,
@@ -310,7 +313,8 @@ def wire(desk: Desk, parts: Parts, preview_tab: PreviewTab) -> SetUp:
         outputs=[panel.controls[STAGE]],
     )
     outputs = [*widgets, panel.stage_one, panel.devices, *follows, desk.reopened]
-    desk.wire.on(desk.kept.change, reopen_late, inputs=[desk.reopened, desk.kept, *inputs], outputs=outputs, quiet=True)
+    late = [desk.reopened, desk.kept, *inputs]
+    desk.wire.on(desk.kept.change, reopen_late, inputs=late, outputs=outputs, quiet=True, js=UNLESS_TYPED)
     return SetUp(
         fill=fill,
         inputs=inputs,
