@@ -172,6 +172,11 @@ class Paths:
         return self.root / "data"
 
     @property
+    def hub_data(self) -> Path:
+        """Data sets that came from a hub, a folder for each commit and choice of files; see `planning/hub.py`."""
+        return self.data / "hub"
+
+    @property
     def tokens(self) -> Path:
         """Tokenised data, a folder per content hash."""
         return self.root / "tokens"

@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 
 COMMIT = "c0ffee" + "0" * 34
 """Of every model's default branch."""
-LARGE = (".safetensors", ".bin", ".gguf")
+LARGE = (".safetensors", ".bin", ".gguf", ".parquet")
 
 
 @dataclass
@@ -58,6 +58,7 @@ class Hub:
     """SHA-256 → content, of large files."""
     models: dict[str, Model] = field(default_factory=dict)
     """Repository → what can be fetched."""
+    datasets: dict[str, Model] = field(default_factory=dict)
     cuts: list[int] = field(default_factory=list)
     """Before how many bytes each of the next answers with weights is cut off."""
     stalls: bool = False
@@ -110,9 +111,11 @@ def hub(token: str) -> Iterator[Hub]:
             self.end_headers()
 
         def do_GET(self) -> None:
-            path = unquote(urlsplit(self.path).path)
-            parts = path.removeprefix("/api/models").strip("/").split("/")
-            model = known.models.get("/".join(parts[:2]))
+            path = urlsplit(self.path).path.removeprefix("/api")
+            there = known.datasets if path.startswith("/datasets/") else known.models
+            names = path.removeprefix("/datasets/").removeprefix("/models/").strip("/")
+            parts = [unquote(part) for part in names.split("/")]  # a revision may hold a slash
+            model = there.get("/".join(parts[:2]))
             if model is None:
                 return self.refuse(401, "RepoNotFound")  # as the real one says to those it does not know
             kind, asked, rest = parts[2] if parts[2:] else "", parts[3] if parts[3:] else "main", "/".join(parts[4:])

@@ -14,6 +14,7 @@ from zeroboard.contract.spec import DataSpec
 from zeroboard.data.records import OnProgress
 from zeroboard.errors import NotFound
 from zeroboard.services import judging
+from zeroboard.paths import Paths
 from zeroboard.services.judging import Judging, judged_now
 
 ROW = '{"instruction": "Hi", "output": "Hello"}\n'
@@ -53,13 +54,13 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[Slow]:
 
 
 def test_a_small_file_is_judged_at_the_first_look(data: Path) -> None:
-    found = Judging().look(str(data), wait=20.0)
+    found = Judging(Paths(data.parent)).look(str(data), wait=20.0)
     assert found.report is not None and found.report.usable == 1 and found.done is None
     assert found.problem(str(data)) is None
 
 
 def test_a_long_one_shows_how_far_it_is_and_is_read_once_for_all(data: Path, slow: Slow) -> None:
-    desk = Judging()
+    desk = Judging(Paths(data.parent))
     first = desk.look(str(data), wait=0.05)
     assert first.report is None and first.problem(str(data)) is not None
     until = time.monotonic() + 10
@@ -70,11 +71,11 @@ def test_a_long_one_shows_how_far_it_is_and_is_read_once_for_all(data: Path, slo
     slow.go_on.set()
     done = desk.look(str(data), wait=10.0)
     assert done.report is not None and slow.calls == 1
-    assert judged_now(DataSpec(path=str(data))).report is done.report, "Start does not read it again"
+    assert judged_now(Paths(data.parent), DataSpec(path=str(data))).report is done.report, "Start does not read it again"
 
 
 def test_a_stop_ends_it_until_it_is_asked_for_again(data: Path, slow: Slow) -> None:
-    desk = Judging()
+    desk = Judging(Paths(data.parent))
     desk.look(str(data), wait=0.0)
     desk.stop(str(data))
     found = desk.look(str(data), wait=10.0)
@@ -89,7 +90,7 @@ def test_a_stop_ends_it_until_it_is_asked_for_again(data: Path, slow: Slow) -> N
 
 def test_what_nobody_looks_at_ends_by_itself(data: Path, slow: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judging, "ABANDONED", 0.05)
-    desk = Judging()
+    desk = Judging(Paths(data.parent))
     desk.look(str(data), wait=0.0)
     until = time.monotonic() + 10
     while any(thread.name == "judging" for thread in threading.enumerate()):
@@ -99,7 +100,7 @@ def test_what_nobody_looks_at_ends_by_itself(data: Path, slow: Slow, monkeypatch
 
 
 def test_what_is_missing_or_breaks_is_told_to_who_looks(tmp_path: Path, data: Path, slow: Slow) -> None:
-    desk = Judging()
+    desk = Judging(Paths(data.parent))
     absent = desk.look(str(tmp_path / "none"))
     assert isinstance(absent.error, NotFound)
     problem = absent.problem("none")
@@ -113,8 +114,8 @@ def test_what_is_missing_or_breaks_is_told_to_who_looks(tmp_path: Path, data: Pa
 def test_other_columns_are_another_report(tmp_path: Path) -> None:
     file = tmp_path / "rows.csv"
     file.write_text("Anliegen,Entgegnung\nHi,Hallo\nTag,Guten Tag\n")
-    desk, columns = Judging(), {"instruction": "Anliegen", "output": "Entgegnung"}
+    desk, columns = Judging(Paths(tmp_path)), {"instruction": "Anliegen", "output": "Entgegnung"}
     assert desk.look(str(file), wait=20.0).report != desk.look(str(file), columns=columns, wait=20.0).report
     spec = DataSpec.model_validate({"path": str(file), "columns": {**columns, "system": ""}})
-    found = judged_now(spec).report
+    found = judged_now(Paths(tmp_path), spec).report
     assert found is not None and found.usable == 2 and spec.chosen == columns

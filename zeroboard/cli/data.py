@@ -6,11 +6,12 @@ import argparse
 import time
 
 from zeroboard.cli.face import Face
+from zeroboard.cli.fetch import come
 from zeroboard.contract.requests import Progress
 from zeroboard.contract.spec import DataSpec
 from zeroboard.messages import Language, say
 from zeroboard.services import words
-from zeroboard.services.judging import judge_data
+from zeroboard.services.judging import judge_data, located
 from zeroboard.services.tokens import with_tokens
 
 LENGTH = DataSpec.model_fields["max_length"]
@@ -57,7 +58,8 @@ def run(asked: argparse.Namespace, face: Face) -> int:
             face.progress(face.say("cli.data.tokenising", path=asked.file), at.done)
 
     columns = dict(asked.column)
-    report = judge_data(asked.file, told, columns=columns)
+    come(face, asked.file, "dataset")
+    report = judge_data(located(face.paths, asked.file), told, columns=columns)
     if asked.model is not None:
         report = with_tokens(
             face.paths, report, model=asked.model, max_length=asked.max_length, columns=columns, on_progress=tokenising

@@ -1,4 +1,4 @@
-"""`zeroboard fetch hub:OWNER/NAME[@REVISION] [--code]`: let a model come from the hub, once, before it is needed."""
+"""`zeroboard fetch hub:OWNER/NAME[@REVISION] [--code | --data]`: let it come from the hub once, before it is needed."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import sys
 
 from zeroboard.cli.face import Face, size
+from zeroboard.contract.hub import HubKind
 from zeroboard.errors import Refused
 from zeroboard.messages import Language, say
 from zeroboard.services import fetching
@@ -16,37 +17,47 @@ from zeroboard.services.push import TOKEN
 
 def configure(parser: argparse.ArgumentParser, language: Language) -> None:
     parser.add_argument("model", metavar="MODEL", help=say("cli.fetch.model", language))
-    parser.add_argument("--code", action="store_true", help=say("cli.fetch.code", language))
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--code", action="store_true", help=say("cli.fetch.code", language))
+    what.add_argument("--data", action="store_true", help=say("cli.fetch.data", language))
 
 
 def run(asked: argparse.Namespace, face: Face) -> int:
-    ref = fetching.wanted(asked.model)
+    ref = fetching.wanted(asked.model, "dataset" if asked.data else "model")
 
-    def fetch(token: str | None) -> fetching.HubModel:
+    def fetch(token: str | None) -> fetching.HubFolder:
         return fetching.fetch(
-            face.paths, ref, code=asked.code, token=token, on_progress=lambda coming: _progress(coming, face)
+            face.paths, ref, code=asked.code, token=token, on_progress=lambda coming: _progress(coming, face, str(ref))
         )
 
     try:
-        model = fetch(os.environ.get(TOKEN) or None)
+        found = fetch(os.environ.get(TOKEN) or None)
     except Refused as refused:
-        model = fetch(_typed(refused, face))
+        found = fetch(_typed(refused, face))
     face.clear()
-    manifest = model.manifest
+    manifest = found.manifest
     if face.json:
         files = [{"name": file.name, "bytes": file.size, "sha256": file.sha256} for file in manifest.files]
-        face.print_json({"model": str(ref), "commit": manifest.commit, "path": str(model.folder), "files": files})
+        path = str(found.data if asked.data else found.folder)
+        face.print_json({ref.kind: str(ref), "commit": manifest.commit, "path": path, "files": files})
     else:
         face.table((file.name, size(file.size)) for file in manifest.files)
-        face.print(face.say("cli.fetch.ready", name=str(ref), commit=manifest.commit, path=str(model.folder)))
+        face.print(face.say("cli.fetch.ready", name=str(ref), commit=manifest.commit, path=str(found.folder)))
     return 0
 
 
-def come(face: Face, text: str, *, code: bool) -> None:
-    """Let the model of a spec come where it is named by the hub and is not here yet."""
+def come(face: Face, text: str, kind: HubKind, *, code: bool = False) -> None:
+    """Let the model or the data of a spec come where it is named by the hub and is not here yet."""
 
     def ensure(token: str | None) -> None:
-        fetching.ensure(face.paths, text, code=code, token=token, on_progress=lambda coming: _progress(coming, face))
+        fetching.ensure(
+            face.paths,
+            text,
+            kind=kind,
+            code=code,
+            token=token,
+            on_progress=lambda coming: _progress(coming, face, text),
+        )
 
     try:
         ensure(os.environ.get(TOKEN) or None)
@@ -63,6 +74,6 @@ def _typed(refused: Refused, face: Face) -> str:
     return getpass.getpass(face.say("cli.export.token"))
 
 
-def _progress(coming: fetching.Coming, face: Face) -> None:
-    words = face.say("cli.fetch.coming", done=size(coming.done), total=size(coming.total))
+def _progress(coming: fetching.Coming, face: Face, name: str) -> None:
+    words = face.say("cli.fetch.coming", name=name, done=size(coming.done), total=size(coming.total))
     face.progress(words, coming.share)

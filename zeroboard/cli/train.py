@@ -21,7 +21,8 @@ def configure(parser: argparse.ArgumentParser, language: Language) -> None:
 def run(asked: argparse.Namespace, face: Face) -> int:
     runs.adopt_orphans(face.paths)
     spec = prepare.load_spec(asked.spec, asked.sets)
-    come(face, spec.model.path, code=spec.model.trust_remote_code)
+    come(face, spec.model.path, "model", code=spec.model.trust_remote_code)
+    come(face, spec.data.path, "dataset")
     plan = prepare.prepare(face.paths, spec)
     run_id = plan.run_id
     assert run_id is not None

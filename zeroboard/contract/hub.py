@@ -1,6 +1,8 @@
-"""What is known of a model that came from a hub: asked for, told while it comes, and kept beside it."""
+"""What is known of a model or data set that came from a hub: asked for, told while it comes, and kept beside it."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 from pydantic import Field
 
@@ -8,18 +10,23 @@ from zeroboard.contract.base import Record
 from zeroboard.contract.problems import Problem
 
 MANIFEST = "zeroboard-hub.json"
-"""Name of the manifest in the folder of a model that came; written last."""
+"""Name of the manifest in the folder of what came; written last."""
+
+HubKind = Literal["model", "dataset"]
 
 
 class HubFetch(Record):
     """What the process that downloads reads, one line of JSON on standard input: the only place of the token."""
 
+    kind: HubKind = "model"
     repository: str
     """`owner/name`."""
     revision: str | None
     """Branch, tag or commit; None: the hub's default branch."""
+    file: str = ""
+    """Of a data set: one file, a folder or a pattern in it; empty: its training split."""
     root: str
-    """Folder of all models that came from a hub."""
+    """Folder of all models, or data sets, that came from a hub."""
     lock: str
     """Folder of lock files."""
     free: int
@@ -37,12 +44,12 @@ class HubTold(Record):
     total: int | None = None
     """Bytes of all files together."""
     folder: str | None = None
-    """Where the whole model lies, once it does."""
+    """Where it lies whole, once it does."""
     problem: Problem | None = None
 
 
 class HubFile(Record):
-    """One file of a model that came."""
+    """One file that came."""
 
     name: str
     size: int
@@ -53,6 +60,7 @@ class HubFile(Record):
 class HubManifest(Record):
     """What a folder holds and where it came from."""
 
+    kind: HubKind = "model"
     repository: str
     commit: str
     """40 hexadecimal digits."""
@@ -60,4 +68,6 @@ class HubManifest(Record):
     """Branch or tag that was asked for ("" for the default) → when it led here, in seconds since the epoch."""
     code: bool
     """Whether Python files came too."""
+    file: str = ""
+    """Of a data set: what of it was asked for; empty: its training split."""
     files: tuple[HubFile, ...]

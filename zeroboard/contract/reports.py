@@ -186,6 +186,8 @@ class DataReport(Record):
     """Of a folder; empty for a single file."""
     columns: tuple[str, ...] = ()
     """What the columns of the first records are called in the file; empty where they have no names."""
+    commit: str | None = None
+    """Of the hub's repository that it came from; None: not from a hub."""
     tokens: TokenFacts | None = None
     """As the model sees it; None: no model was asked, or something stands in the way."""
     suggestion: Decision | None = None

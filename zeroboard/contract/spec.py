@@ -72,7 +72,8 @@ class DataSpec(Part):
     """What it learns from."""
 
     path: str = option(min_length=1)
-    """The name of a bundled data set, or a local file or folder: JSON, JSONL, CSV, Parquet or text, packed or not."""
+    """The name of a bundled data set, a local file or folder (JSON, JSONL, CSV, Parquet or text, packed or not), or
+    `hub:owner/name[@revision][/file]`. No path is looked up on a hub."""
     columns: Annotated[dict[Column, str], BeforeValidator(_as_chosen)] = option({}, advanced=True)
     """What its columns mean where their names do not say it: what is read here → what the column is called there."""
     max_length: int = option(1024, unit="tokens", ge=8, le=1_048_576)

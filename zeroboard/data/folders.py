@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from zeroboard.contract.hub import MANIFEST
+
 _DATA = re.compile(r".+\.(?:jsonl?|ndjson|csv|tsv|tab|txt|parquet)(?:\.(?:gz|zst))?", re.IGNORECASE)
 MOST = 20_000
 """Files and folders that are looked at; a folder with more is no data set, but somebody's disk."""
@@ -21,6 +23,11 @@ class Listing:
     data: tuple[Path, ...]
     """Files with an ending of data."""
     others: tuple[Path, ...]
+
+
+def named_as_data(name: str) -> bool:
+    """Whether the ending of a file's name is one of data."""
+    return _DATA.fullmatch(name) is not None
 
 
 def is_closed(path: Path) -> bool:
@@ -43,8 +50,8 @@ def list_files(path: Path, most: int = MOST) -> Listing | None:
             return None
         for name in sorted(names):
             file = Path(place) / name
-            if not name.startswith(".") and file.is_file():
-                (data if _DATA.fullmatch(name) else others).append(file)
+            if not name.startswith(".") and name != MANIFEST and file.is_file():
+                (data if named_as_data(name) else others).append(file)
     return Listing(tuple(data), tuple(others))
 
 

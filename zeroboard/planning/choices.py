@@ -9,6 +9,7 @@ from pydantic import JsonValue
 from zeroboard.contract.host import GpuFacts, HostFacts
 from zeroboard.contract.plan import Backend, Decision, Device, Dtype, ModelFacts, TokenFacts
 from zeroboard.contract.problems import Scalar
+from zeroboard.contract.reports import DataReport
 from zeroboard.contract.spec import RunSpec
 from zeroboard.planning.steps import warmup_steps
 from zeroboard.planning.visible import hidden, is_slice, visible_gpus
@@ -146,12 +147,18 @@ def _capability(text: str | None) -> tuple[int, int] | None:
 
 
 def small_choices(
-    spec: RunSpec, model: ModelFacts | None, tokens: TokenFacts | None, steps: int | None
+    spec: RunSpec,
+    model: ModelFacts | None,
+    tokens: TokenFacts | None,
+    steps: int | None,
+    data: DataReport | None = None,
 ) -> tuple[Decision, ...]:
-    """The model's commit, template, warm-up, evaluation and saving."""
+    """The commits of model and data, template, warm-up, evaluation and saving."""
     found: list[Decision] = []
     if model is not None and model.commit is not None:
         found.append(_decide("model.path", model.commit, "decision.hub", asked=spec.model.path, folder=model.path))
+    if data is not None and data.commit is not None:
+        found.append(_decide("data.path", data.commit, "decision.hub", asked=spec.data.path, folder=data.path))
     if tokens is not None or (model is not None and model.has_template is not None):
         own = tokens.template == "model" if tokens is not None else bool(model and model.has_template)
         found.append(

@@ -1,6 +1,7 @@
-"""Models that are named by a hub: `hub:owner/name` or `hub:owner/name@revision`, and where they lie once they came.
+"""What is named by a hub, and where it lies once it came: `hub:owner/name` or `hub:owner/name@revision`.
 
-Only the prefix makes a hub's name of a text, so a wrong path never becomes one. Nothing here ever asks a hub.
+Of a data set a file, a folder or a pattern may follow: `hub:owner/name@revision/data/train.parquet`. Only the prefix
+makes a hub's name of a text, so a wrong path never becomes one. Nothing here ever asks a hub.
 """
 
 from __future__ import annotations
@@ -11,35 +12,53 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from zeroboard.contract.hub import MANIFEST, HubManifest
+from zeroboard.contract.hub import MANIFEST, HubKind, HubManifest
 from zeroboard.contract.problems import Problem
-from zeroboard.files import read_whole
+from zeroboard.files import read_whole, sha256_text
 from zeroboard.paths import Paths
 
 PREFIX = "hub:"
 COMMIT = re.compile(r"[0-9a-f]{40}")
 
 _PART = r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,94}[A-Za-z0-9_])?"
-_REF = re.compile(rf"({_PART}/{_PART})(?:@([A-Za-z0-9][A-Za-z0-9_./-]{{0,120}}))?")
+_MODEL = re.compile(rf"({_PART}/{_PART})(?:@([A-Za-z0-9][A-Za-z0-9_./-]{{0,120}}))?")
+_DATA = re.compile(
+    rf"({_PART}/{_PART})(?:@(refs/[a-z]+/[A-Za-z0-9_.-]+|[A-Za-z0-9][A-Za-z0-9_.-]{{0,120}}))?"
+    r"(?:/([^\x00-\x1f\x7f\\]{1,400}))?"
+)
+"""A revision of a data set has no slash, but for the hub's own `refs/convert/parquet` and `refs/pr/1`: what follows a
+slash is a file."""
+_FIELDS = {"model": ("model-missing", "model.path"), "dataset": ("data-missing", "data.path")}
+_OWNER_NAME = re.compile(rf"{_PART}/{_PART}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HubRef:
     """A repository of a hub, at a branch, tag or commit."""
 
+    kind: HubKind = "model"
     repository: str
     revision: str | None = None
+    file: str = ""
+    """Of a data set: a file, a folder or a pattern in it; empty: its training split."""
 
     def __str__(self) -> str:
-        return PREFIX + self.repository + (f"@{self.revision}" if self.revision else "")
+        revision, file = f"@{self.revision}" if self.revision else "", f"/{self.file}" if self.file else ""
+        return PREFIX + self.repository + revision + file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HubModel:
-    """A model that came."""
+class HubFolder:
+    """What came: a model, or files of a data set."""
 
     folder: Path
     manifest: HubManifest
+
+    @property
+    def data(self) -> Path:
+        """Of a data set: the one file that came, or the folder of several."""
+        files = self.manifest.files
+        return self.folder / files[0].name if len(files) == 1 else self.folder
 
 
 def names_hub(text: str) -> bool:
@@ -47,17 +66,32 @@ def names_hub(text: str) -> bool:
     return text.startswith(PREFIX)
 
 
-def parse(text: str) -> HubRef | None:
+def parse(text: str, kind: HubKind = "model") -> HubRef | None:
     """The repository that a text names; None where it does not mean a hub, or names nothing that a hub can have."""
-    found = _REF.fullmatch(text.removeprefix(PREFIX)) if names_hub(text) else None
+    pattern = _MODEL if kind == "model" else _DATA
+    found = pattern.fullmatch(text.removeprefix(PREFIX)) if names_hub(text) else None
     if found is None or "--" in found[1] or ".." in text:
         return None
-    return HubRef(repository=found[1], revision=found[2])
+    file = (found[3] or "").rstrip("/") if kind == "dataset" else ""
+    if any(part.startswith(".") or not part.strip() for part in file.split("/") if file):
+        return None
+    return HubRef(kind=kind, repository=found[1], revision=found[2], file=file)
 
 
-def folder_name(repository: str, commit: str) -> str:
-    """No repository has `--` in its name, so this can be read back."""
-    return f"{repository.replace('/', '--')}@{commit}"
+def looks_like_hub(text: str) -> bool:
+    """Whether a text is written as a hub's repositories are, without the prefix: perhaps one was meant."""
+    return _OWNER_NAME.fullmatch(text) is not None
+
+
+def root(paths: Paths, kind: HubKind) -> Path:
+    """Where everything of a kind lies."""
+    return paths.hub if kind == "model" else paths.hub_data
+
+
+def folder_name(repository: str, commit: str, file: str = "") -> str:
+    """No repository has `--` in its name, so this can be read back; a choice of files has a folder of its own."""
+    chosen = f"+{sha256_text(file)[:12]}" if file else ""
+    return f"{repository.replace('/', '--')}@{commit}{chosen}"
 
 
 def read_manifest(folder: Path) -> HubManifest | None:
@@ -68,40 +102,44 @@ def read_manifest(folder: Path) -> HubManifest | None:
         return None
 
 
-def came(paths: Paths) -> tuple[HubModel, ...]:
-    """Every model that came from a hub, by name."""
-    folders = sorted(paths.hub.glob("*--*@*")) if paths.hub.is_dir() else []
+def came(paths: Paths, kind: HubKind = "model") -> tuple[HubFolder, ...]:
+    """Everything of a kind that came from a hub, by name."""
+    here = root(paths, kind)
+    folders = sorted(here.glob("*--*@*")) if here.is_dir() else []
     found = ((folder.absolute(), read_manifest(folder)) for folder in folders if not folder.name.startswith("."))
-    return tuple(HubModel(folder=folder, manifest=manifest) for folder, manifest in found if manifest is not None)
+    return tuple(HubFolder(folder=folder, manifest=manifest) for folder, manifest in found if manifest is not None)
 
 
-def find(ref: HubRef, paths: Paths) -> HubModel | None:
-    """The model that came for a name: of that commit, or where that branch led when it was last fetched."""
-    mine = [model for model in came(paths) if model.manifest.repository == ref.repository]
+def find(ref: HubRef, paths: Paths) -> HubFolder | None:
+    """What came for a name: of that commit, or where that branch led when it was last fetched."""
+    asked = (ref.repository, ref.file)
+    mine = [one for one in came(paths, ref.kind) if (one.manifest.repository, one.manifest.file) == asked]
     if ref.revision is not None and COMMIT.fullmatch(ref.revision):
-        return next((model for model in mine if model.manifest.commit == ref.revision), None)
-    asked = ref.revision or ""
-    mine = [model for model in mine if asked in model.manifest.revisions]
-    return max(mine, key=lambda model: model.manifest.revisions[asked], default=None)
+        return next((one for one in mine if one.manifest.commit == ref.revision), None)
+    revision = ref.revision or ""
+    mine = [one for one in mine if revision in one.manifest.revisions]
+    return max(mine, key=lambda one: one.manifest.revisions[revision], default=None)
 
 
-def names(paths: Paths) -> list[str]:
-    """A name for each model that came: as it was asked for last, else by its commit."""
+def names(paths: Paths, kind: HubKind = "model") -> list[str]:
+    """A name for each that came: as it was asked for last, else by its commit."""
     found: list[str] = []
-    for model in came(paths):
-        asked = model.manifest.revisions
-        last = max(asked, key=lambda name: asked[name], default=model.manifest.commit)
-        ref = HubRef(repository=model.manifest.repository, revision=last or None)
+    for one in came(paths, kind):
+        manifest, asked = one.manifest, one.manifest.revisions
+        last = max(asked, key=lambda name: asked[name], default=manifest.commit)
+        ref = HubRef(kind=kind, repository=manifest.repository, revision=last or None, file=manifest.file)
         now = find(ref, paths)
-        here = now is not None and now.folder == model.folder
-        found.append(str(ref if here else HubRef(repository=ref.repository, revision=model.manifest.commit)))
+        here = now is not None and now.folder == one.folder
+        pinned = HubRef(kind=kind, repository=ref.repository, revision=manifest.commit, file=manifest.file)
+        found.append(str(ref if here else pinned))
     return found
 
 
-def missing(text: str) -> Problem:
-    """Why a text that means a hub leads to no folder here."""
-    says = "problem.model-missing.hub-name" if parse(text) is None else "problem.model-missing.not-fetched"
-    return Problem(code="model-missing", field="model.path", says=says, params={"path": text[:200]})
+def missing(text: str, kind: HubKind = "model") -> Problem:
+    """Why a text that means a hub leads to nothing here."""
+    code, field = _FIELDS[kind]
+    variant = "hub-name" if parse(text, kind) is None else "not-fetched"
+    return Problem(code=code, field=field, says=f"problem.{code}.{variant}", params={"path": text[:200]})
 
 
 def without_code(text: str, paths: Paths) -> Problem | None:

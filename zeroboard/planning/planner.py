@@ -125,7 +125,7 @@ def make_plan(
         model=model,
         tokens=tokens,
         disk_bytes=disk_needed(facts),
-        decisions=(*devices.decisions, *chosen, *small_choices(spec, model, tokens, count)),
+        decisions=(*devices.decisions, *chosen, *small_choices(spec, model, tokens, count, data)),
         problems=found,
     )
     if errors(found) or model is None or data is None:

@@ -1,16 +1,18 @@
-"""The process that fetches a model from the hub: `python -m zeroboard.services download FILE`.
+"""The process that fetches a model, or files of a data set, from the hub: `python -m zeroboard.services download FILE`.
 
 It reads one `HubFetch` from standard input and tells FILE (`HubTold`) how far it is. The files grow in a hidden folder
 beside their place, each goes on where it was cut, and the folder takes its name when every file is there and checked.
 
 Covered: safetensors, JSON, tokenizer, template and licence files; Python files only where they are wanted; never
-pickles. Not covered: a single file above 50 GB, which the hub gives by its own protocol alone.
+pickles; of a data set the files of its training split (`planning.splits`), or those that were named. Not covered: a
+single file above 50 GB, which the hub gives by its own protocol alone.
 """
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
+import io
 import os
 import shutil
 import sys
@@ -33,12 +35,18 @@ from huggingface_hub.utils import build_hf_headers, disable_progress_bars
 
 from zeroboard.contract.hub import MANIFEST, HubFetch, HubFile, HubManifest, HubTold
 from zeroboard.contract.problems import Problem, Scalar
+from zeroboard.data.excerpts import harmless
 from zeroboard.errors import Refused
 from zeroboard.files import place, sha256_file, share, write_atomic
 from zeroboard.planning.hub import COMMIT, folder_name, read_manifest
+from zeroboard.planning.splits import choose
 from zeroboard.services.push import REFUSED
 
 ENDPOINT = "HF_ENDPOINT"
+CARD, CARD_MOST = "README.md", 1 << 20
+"""The card of a data set, and the bytes up to which it is read: it may say which files are meant."""
+NAMES_SHOWN = 12
+"""Files of a data set that are listed to choose from."""
 TEXTS = ("*.json", "*.jinja", "*.model", "*.tiktoken", "*.txt", "README.md", "LICENSE*", "NOTICE*", "USE_POLICY*")
 """Files of the top folder that are taken, besides weights."""
 NESTED = "additional_chat_templates/*.jinja"
@@ -71,13 +79,14 @@ def tell(told: Path, words: HubTold) -> None:
 
 
 def fetch(asked: HubFetch, told: Path) -> Path:
-    """The folder of the whole model. Raises what the hub's library does, `OSError`, and `Refused`."""
+    """The folder, whole. Raises what the hub's library does, `OSError`, and `Refused`."""
     api = HfApi(endpoint=os.environ.get(ENDPOINT) or None, token=asked.token or False)
-    found = api.model_info(asked.repository, revision=asked.revision, files_metadata=True)
+    ask = api.model_info if asked.kind == "model" else api.dataset_info
+    found = ask(asked.repository, revision=asked.revision, files_metadata=True)
     commit = found.sha or ""
     if not COMMIT.fullmatch(commit):
         raise ValueError(f"the hub names no commit, but {commit[:60]!r}")
-    root, name = Path(asked.root), folder_name(asked.repository, commit)
+    root, name = Path(asked.root), folder_name(asked.repository, commit, asked.file)
     target, partial = root / name, root / f".part-{name}"
     root.mkdir(parents=True, exist_ok=True)
     locks = Path(asked.lock)
@@ -90,15 +99,18 @@ def fetch(asked: HubFetch, told: Path) -> Path:
         known = read_manifest(target)
         if known is None or (asked.code and not known.code):
             there = {file.name for file in known.files} if known is not None else set()
-            wanted = [one for one in chosen(found.siblings or [], asked) if one.rfilename not in there]
+            siblings = found.siblings or []
+            meant = chosen(siblings, asked) if asked.kind == "model" else split(api, siblings, asked, commit)
+            wanted = [one for one in meant if one.rfilename not in there]
             get(api, asked, commit, wanted, partial, told)
             files = tuple(
                 sorted((*(known.files if known else ()), *check(partial, wanted)), key=lambda file: file.name)
             )
             revisions = known.revisions if known is not None else {}
             known = HubManifest(
-                repository=asked.repository, commit=commit, revisions=revisions, code=asked.code, files=files
-            )
+                kind=asked.kind, repository=asked.repository, commit=commit, revisions=revisions, code=asked.code,
+                file=asked.file, files=files,
+            )  # fmt: skip
             land(partial, target, known)
         note(target, known, asked.revision)
     return target
@@ -114,6 +126,25 @@ def chosen(siblings: list[RepoSibling], asked: HubFetch) -> list[RepoSibling]:
     if not weights:
         raise Refused([problem("model-missing", asked, "hub-weights")])
     return [*texts, *(usual or weights)]
+
+
+def split(api: HfApi, siblings: list[RepoSibling], asked: HubFetch, commit: str) -> list[RepoSibling]:
+    """The files of a data set that are fetched. Raises `Refused` where nothing says which those are."""
+    by_name = {one.rfilename: one for one in siblings if _safe(one.rfilename)}
+    card = by_name.get(CARD)
+    words = io.BytesIO()
+    if card is not None and not asked.file and (card.size or 0) <= CARD_MOST:
+        http_get(_url(api, asked, CARD, commit), words, headers=build_hf_headers(token=asked.token or False))
+    found = choose(by_name, asked.file, words.getvalue().decode("utf-8", "replace"))
+    if found.why is not None:
+        names = ", ".join(map(harmless, found.shown[:NAMES_SHOWN])) + (" …" if len(found.shown) > NAMES_SHOWN else "")
+        params: dict[str, Scalar] = {"files": names or "-", "count": len(found.shown), "file": asked.file}
+        raise Refused([problem("data-missing", asked, f"hub-files-{found.why}", **params)])
+    return [by_name[name] for name in found.files]
+
+
+def _url(api: HfApi, asked: HubFetch, name: str, commit: str) -> str:
+    return hf_hub_url(asked.repository, name, repo_type=asked.kind, revision=commit, endpoint=api.endpoint)
 
 
 def _safe(name: str) -> bool:
@@ -156,7 +187,7 @@ def one_file(
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     growing = path.with_name(path.name + GROWING)
-    url = hf_hub_url(asked.repository, one.rfilename, revision=commit, endpoint=api.endpoint)
+    url = _url(api, asked, one.rfilename, commit)
     with growing.open("ab" if one.lfs is not None else "wb") as stream:
         if one.size is not None and stream.tell() > one.size:
             stream.truncate(0)
@@ -199,7 +230,7 @@ def land(partial: Path, target: Path, manifest: HubManifest) -> None:
     if read_manifest(target) is None:
         write_atomic(partial / MANIFEST, manifest.model_dump_json(indent=2))
         if not place(partial, target):
-            raise FileExistsError(f"{target} is in the way, and is no model that came from the hub")
+            raise FileExistsError(f"{target} is in the way, and did not come from the hub")
         return
     for file in sorted(path for path in partial.rglob("*") if path.is_file()):
         goal = target / file.relative_to(partial)
@@ -222,10 +253,11 @@ def reason(error: Exception, asked: HubFetch) -> Problem:
     status = error.response.status_code if isinstance(error, HfHubHTTPError) else None
     if isinstance(error, GatedRepoError):
         return problem("hub-gated", asked, "refused" if asked.token else None)
+    absent = "model-missing" if asked.kind == "model" else "data-missing"
     if isinstance(error, RevisionNotFoundError):
-        return problem("model-missing", asked, "hub-revision", revision=asked.revision)
+        return problem(absent, asked, "hub-revision", revision=asked.revision)
     if isinstance(error, RepositoryNotFoundError):
-        return problem("model-missing", asked, "hub-repository")
+        return problem(absent, asked, "hub-repository")
     if status in (401, 403):
         return problem("hub-gated", asked, "refused" if asked.token else None)
     why = " ".join(str(error).split())[:300] or type(error).__name__
@@ -235,13 +267,13 @@ def reason(error: Exception, asked: HubFetch) -> Problem:
 
 
 def problem(code: str, asked: HubFetch, variant: str | None = None, **params: Scalar) -> Problem:
-    """A problem with the model's name, and the hub that was asked."""
-    names: dict[str, Scalar] = {
-        "repository": asked.repository,
-        "endpoint": os.environ.get(ENDPOINT) or "https://huggingface.co",
-    }
+    """A problem with the repository's name, its page, and the hub that was asked."""
+    endpoint = os.environ.get(ENDPOINT) or "https://huggingface.co"
+    page = f"{endpoint}/{'datasets/' if asked.kind == 'dataset' else ''}{asked.repository}"
+    names: dict[str, Scalar] = {"repository": asked.repository, "endpoint": endpoint, "page": page}
     says = f"problem.{code}.{variant}" if variant else None
-    return Problem(code=code, field="model.path", says=says, params={**names, **params})
+    field = "model.path" if asked.kind == "model" else "data.path"
+    return Problem(code=code, field=field, says=says, params={**names, **params})
 
 
 def _size(count: int) -> str:

@@ -21,8 +21,8 @@ from zeroboard.contract.spec import RunSpec
 from zeroboard.files import read_json, to_json, write_atomic
 from zeroboard.messages import say
 from zeroboard.paths import Paths
+from zeroboard.planning import hub
 from zeroboard.services import export_source
-from zeroboard.services.export_source import HUB_NAME
 
 CARD = "README.md"
 MODELFILE = "Modelfile"
@@ -106,15 +106,17 @@ class Card:
         if self.hub:
             values["base_model"] = self.hub
             values["base_model_relation"] = "adapter" if self.adapter else "finetune"
-        if self.spec is not None and HUB_NAME.fullmatch(self.spec.data.path) and not Path(self.spec.data.path).exists():
-            values["datasets"] = [self.spec.data.path]
+        data = hub.parse(self.spec.data.path, "dataset") if self.spec is not None else None
+        if data is not None:
+            values["datasets"] = [data.repository]
         values["tags"] = ["zeroboard", "lora" if lora else "fine-tuned", *(["gguf"] if self.gguf else [])]
         return f"---\n{yaml.safe_dump(values, sort_keys=False, allow_unicode=True)}---"
 
     def data(self) -> tuple[str, ...]:
         if self.spec is None:
             return (f"## {self.say('data')}", self.say("data-unknown"))
-        name = _line(Path(self.spec.data.path).name)
+        path = self.spec.data.path
+        name = _line(path if hub.names_hub(path) else Path(path).name)
         return f"## {self.say('data')}", self.say("data-known", name=name)
 
     def settings(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Fetching a model from a hub, before any plan is made of it: a plan needs its `config.json`.
+"""Fetching a model or a data set from a hub, before any plan is made of it: a plan needs `config.json`, and the rows.
 
 The download runs in a process of its own (`zeroboard.services.download`), so that it can be ended at any moment. The
 token comes as one line of its standard input: it stands in no argument list, no environment, no file and no log.
@@ -17,12 +17,12 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from zeroboard.contract.hub import HubFetch, HubTold
+from zeroboard.contract.hub import HubFetch, HubKind, HubTold
 from zeroboard.contract.problems import Problem
 from zeroboard.errors import Refused
 from zeroboard.paths import Paths
 from zeroboard.planning import hub
-from zeroboard.planning.hub import HubModel, HubRef
+from zeroboard.planning.hub import HubFolder, HubRef
 from zeroboard.runs.verbs import Cancelled
 from zeroboard.services import children
 from zeroboard.services.push import TOKEN
@@ -45,12 +45,11 @@ class Coming:
         return min(1.0, self.done / self.total) if self.total else None
 
 
-def wanted(text: str) -> HubRef:
+def wanted(text: str, kind: HubKind = "model") -> HubRef:
     """The repository that a person names. Raises `Refused` where it is none."""
-    ref = hub.parse(text)
+    ref = hub.parse(text, kind)
     if ref is None:
-        says = "problem.model-missing.hub-name"
-        raise Refused([Problem(code="model-missing", field="model.path", says=says, params={"path": text[:200]})])
+        raise Refused([hub.missing(text, kind)])
     return ref
 
 
@@ -58,16 +57,18 @@ def ensure(
     paths: Paths,
     text: str,
     *,
-    code: bool,
+    kind: HubKind = "model",
+    code: bool = False,
     token: str | None,
     on_progress: Callable[[Coming], None],
 ) -> None:
-    """Fetch the model of a spec where it means a hub and did not come yet; else nothing is asked of anybody."""
+    """Fetch what a spec names where it means a hub and did not come yet; else nothing is asked of anybody."""
     if not hub.names_hub(text):
         return
-    known = hub.find(wanted(text), paths)
+    ref = wanted(text, kind)
+    known = hub.find(ref, paths)
     if known is None or (code and not known.manifest.code):
-        fetch(paths, wanted(text), code=code, token=token, on_progress=on_progress)
+        fetch(paths, ref, code=code, token=token, on_progress=on_progress)
 
 
 def fetch(
@@ -78,8 +79,8 @@ def fetch(
     token: str | None = None,
     on_progress: Callable[[Coming], None] = lambda _: None,
     cancelled: Callable[[], bool] = lambda: False,
-) -> HubModel:
-    """The model, whole, in `cache/models/hub/`; what came of it before is not fetched again.
+) -> HubFolder:
+    """The model in `cache/models/hub/`, or the data in `cache/data/hub/`; what came before is not fetched again.
 
     `code`: Python files too. Raises `Refused` with the reason, and `Cancelled`; then
     what came waits for the next time.
@@ -92,13 +93,14 @@ def fetch(
     if (offline := next((name for name in OFFLINE if os.environ.get(name, "").upper() in TRUE), None)) is not None:
         says, params = "problem.hub-unreachable.offline", {"repository": ref.repository, "name": offline}
         raise Refused([Problem(code="hub-unreachable", says=says, params=dict(params))])
-    paths.hub.mkdir(parents=True, exist_ok=True)
+    root = hub.root(paths, ref.kind)
+    root.mkdir(parents=True, exist_ok=True)
     paths.logs.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".told-", dir=paths.hub) as folder:
+    with tempfile.TemporaryDirectory(prefix=".told-", dir=root) as folder:
         told = Path(folder, "told.json")
         asked = HubFetch(
-            repository=ref.repository, revision=ref.revision, root=str(paths.hub.absolute()),
-            lock=str(paths.locks.absolute()), free=shutil.disk_usage(paths.hub).free, code=code, token=token,
+            kind=ref.kind, repository=ref.repository, revision=ref.revision, file=ref.file, root=str(root.absolute()),
+            lock=str(paths.locks.absolute()), free=shutil.disk_usage(root).free, code=code, token=token,
         )  # fmt: skip
         exit_code = children.run(
             [sys.executable, "-m", "zeroboard.services", "download", str(told)],
@@ -111,7 +113,7 @@ def fetch(
         said = _read(told)
     manifest = hub.read_manifest(Path(said.folder)) if said.folder is not None else None
     if said.folder is not None and manifest is not None:
-        return HubModel(folder=Path(said.folder), manifest=manifest)
+        return HubFolder(folder=Path(said.folder), manifest=manifest)
     if said.problem is not None:
         raise Refused([said.problem])
     tail = (children.tail(paths.logs / "hub.log").splitlines() or [f"exit code {exit_code}"])[-1][:300]
@@ -147,7 +149,7 @@ def _weight(folder: Path) -> int:
 
 @dataclass(slots=True)
 class Job:
-    """One model that comes for the pages of this process."""
+    """One model or data set that comes for the pages of this process."""
 
     coming: Coming = field(default_factory=lambda: Coming(done=0, total=None))
     stop: threading.Event = field(default_factory=threading.Event)
@@ -164,19 +166,19 @@ class Fetching:
 
     def __init__(self, paths: Paths) -> None:
         self._paths = paths
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[tuple[HubKind, str], Job] = {}
         self._lock = threading.Lock()
 
-    def start(self, text: str, *, code: bool, token: str | None) -> Job:
+    def start(self, text: str, *, kind: HubKind = "model", code: bool, token: str | None) -> Job:
         """Begin, or join what is coming already. Raises `Refused` where the name is none.
 
         Without a token the one of this process's environment is used, as on the command line.
         """
-        ref = wanted(text)
+        ref = wanted(text, kind)
         with self._lock:
-            job = self._jobs.get(text)
+            job = self._jobs.get((kind, text))
             if job is None or job.ended.is_set():
-                job = self._jobs[text] = Job()
+                job = self._jobs[kind, text] = Job()
                 work = threading.Thread(
                     target=self._work,
                     args=(job, ref, code, token or os.environ.get(TOKEN) or None),
@@ -186,9 +188,9 @@ class Fetching:
                 work.start()
         return job
 
-    def look(self, text: str) -> Job | None:
+    def look(self, text: str, kind: HubKind = "model") -> Job | None:
         """The last one of this name, ended or not; None where nobody asked for it."""
-        return self._jobs.get(text)
+        return self._jobs.get((kind, text))
 
     def _work(self, job: Job, ref: HubRef, code: bool, token: str | None) -> None:
         def told(coming: Coming) -> None:

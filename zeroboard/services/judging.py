@@ -20,7 +20,8 @@ from zeroboard.data.folders import data_files
 from zeroboard.data.judge import judge
 from zeroboard.data.records import OnProgress
 from zeroboard.errors import NotFound
-from zeroboard.paths import reachable
+from zeroboard.paths import Paths, reachable
+from zeroboard.planning import hub
 from zeroboard.planning.tokens import content
 
 REMEMBERED = 16
@@ -31,6 +32,12 @@ ABANDONED = 90.0
 """Seconds after which a file that nobody looks at is not judged any further; a hidden tab looks once a minute."""
 AT_ONCE = 2
 """Files that are judged at a time; others wait."""
+SAID = {
+    "error.data-unreadable": "unreadable",
+    "error.data-not-fetched": "not-fetched",
+    "error.data-hub-name": "hub-name",
+}
+"""Sentence of an error → last part of the plan's own sentence about it."""
 BREATH = 0.002
 """Seconds of rest after each block that is read, in which the page answers."""
 
@@ -38,6 +45,27 @@ Columns = Mapping[str, str]
 NO_COLUMNS: Columns = MappingProxyType({})
 _Key = tuple[object, ...]
 _judged: dict[_Key, DataReport] = {}
+
+
+def located(paths: Paths, text: str) -> str:
+    """Where data of a hub lies once it came; every other text is a path or a name as it stands.
+
+    Raises `NotFound` (`error.data-not-fetched`, `error.data-hub-name`).
+    """
+    if not hub.names_hub(text):
+        return text
+    return str(from_hub(paths, text).data)
+
+
+def from_hub(paths: Paths, text: str) -> hub.HubFolder:
+    """What came of a hub's name; raises `NotFound` where nothing did."""
+    ref = hub.parse(text, "dataset")
+    if ref is None:
+        raise NotFound("error.data-hub-name", path=text[:200])
+    found = hub.find(ref, paths)
+    if found is None:
+        raise NotFound("error.data-not-fetched", path=text[:200])
+    return found
 
 
 def data_file(path_or_name: str) -> Path:
@@ -98,7 +126,9 @@ class Judgement:
     def problem(self, path: str) -> Problem | None:
         """Why there is no report, as the plan tells it."""
         if self.error is not None:
-            says = "problem.data-missing.unreadable" if self.error.says == "error.data-unreadable" else None
+            says = f"problem.data-missing.{SAID[self.error.says]}" if self.error.says in SAID else None
+            if says is None and hub.looks_like_hub(path):
+                says = "problem.data-missing.hub"
             params = {**self.error.params, "path": path}
             return Problem(code="data-missing", field="data.path", says=says, params=params)
         if self.report is not None:
@@ -107,10 +137,10 @@ class Judgement:
         return Problem(code="data-unjudged", field="data.path", says=says, params={"path": path})
 
 
-def judged_now(spec: DataSpec) -> Judgement:
+def judged_now(paths: Paths, spec: DataSpec) -> Judgement:
     """The data of a spec judged, however long that takes."""
     try:
-        return Judgement(report=judge_data(spec.path, columns=spec.chosen))
+        return Judgement(report=judge_data(located(paths, spec.path), columns=spec.chosen))
     except NotFound as error:
         return Judgement(error=error)
 
@@ -141,7 +171,8 @@ class _Job:
 class Judging:
     """What is being judged for the pages of this process."""
 
-    def __init__(self) -> None:
+    def __init__(self, paths: Paths) -> None:
+        self._paths = paths
         self._jobs: dict[_Key, _Job] = {}
         self._lock = threading.Lock()
         self._places = threading.Semaphore(AT_ONCE)
@@ -149,6 +180,7 @@ class Judging:
     def look(self, name: str, *, columns: Columns = NO_COLUMNS, wait: float = PATIENCE) -> Judgement:
         """How far the file is, after at most `wait` seconds; begins where nobody has. Raises what broke it."""
         try:
+            name = located(self._paths, name)
             key = _key(name, columns)
         except NotFound as error:
             return Judgement(error=error)
@@ -182,7 +214,7 @@ class Judging:
 
     def _job(self, name: str, columns: Columns) -> _Job | None:
         try:
-            return self._jobs.get(_key(name, columns))
+            return self._jobs.get(_key(located(self._paths, name), columns))
         except NotFound:  # gone since: nothing is to be ended
             return None
 

@@ -27,7 +27,7 @@ from zeroboard.runs import registry
 from zeroboard.services import host as hosts
 from zeroboard.services import toolchain as tools
 from zeroboard.services.folders import output_folder
-from zeroboard.services.judging import Judgement, data_file, judged_now
+from zeroboard.services.judging import Judgement, data_file, from_hub, judged_now, located
 from zeroboard.services.preflight import needs_toolchain, port_problems
 from zeroboard.services.uploads import uploads
 
@@ -46,6 +46,7 @@ class Choices:
     models: tuple[str, ...]
     """Bundled models, folders in `cache/models/`, what came from a hub, then what runs used lately."""
     datasets: tuple[str, ...]
+    """Bundled data sets, files that came through the page, and what came from a hub."""
 
 
 def load_spec(word_or_path: str, sets: Sequence[str] = ()) -> RunSpec:
@@ -85,7 +86,7 @@ def choices(paths: Paths) -> Choices:
     lately = dict.fromkeys(state.model for state in registry.list_runs(paths))
     models += [path for path in lately if path not in models and _is_folder(path)][:RECENT]
     own = [str(upload.path) for upload in uploads(paths)]
-    return Choices(models=tuple(models), datasets=(*DATASETS, *own))
+    return Choices(models=tuple(models), datasets=(*DATASETS, *own, *hub.names(paths, "dataset")))
 
 
 def _is_folder(path: str) -> bool:
@@ -136,8 +137,10 @@ def _facts(
     if model is not None and model.remote_code and spec.model.trust_remote_code:
         lacking = hub.without_code(spec.model.path, paths)
         problems = (*problems, *([lacking] if lacking is not None else []))
-    judged = judged or judged_now(spec.data)
+    judged = judged or judged_now(paths, spec.data)
     data, missing = judged.report, judged.problem(spec.data.path)
+    if data is not None and hub.names_hub(spec.data.path):
+        data = data.model_copy(update={"commit": from_hub(paths, spec.data.path).manifest.commit})
     if missing is not None:
         problems = (*problems, missing)
     host = host or hosts.facts(paths)
@@ -174,7 +177,7 @@ def _tokens(paths: Paths, spec: RunSpec, model: ModelFacts | None, data: DataRep
     if model is None or data is None:
         return None
     key = tokens_key(
-        data_file(spec.data.path),
+        data_file(located(paths, spec.data.path)),
         model,
         spec.data.max_length,
         evaluation=spec.data.evaluation,

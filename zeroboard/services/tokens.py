@@ -19,7 +19,7 @@ from zeroboard.paths import Paths
 from zeroboard.planning.models import read_model
 from zeroboard.planning.tokens import suggest_length, tokens_key
 from zeroboard.runs import verbs
-from zeroboard.services.judging import data_file
+from zeroboard.services.judging import data_file, located
 from zeroboard.services.models import prepare_model
 
 NO_COLUMNS: Mapping[str, str] = MappingProxyType({})
@@ -124,7 +124,7 @@ def sample(
     if bundled_model(facts.name) is not None:
         prepare_model(paths, facts.name)
     request = SampleRequest(
-        data_path=str(data_file(data).absolute()),
+        data_path=str(data_file(located(paths, data)).absolute()),
         model_path=facts.path,
         row=row,
         max_length=max_length,
@@ -165,7 +165,7 @@ def of_spec(paths: Paths, spec: RunSpec, *, start: bool, on_progress: OnTokens |
     model, problems = read_model(spec.model.path, paths)
     if model is None:
         raise Refused(problems)
-    data, wanted = data_file(spec.data.path), spec.data
+    data, wanted = data_file(located(paths, spec.data.path)), spec.data
     if start:
         tokens: TokenFacts | None = tokenised(
             paths,

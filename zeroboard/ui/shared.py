@@ -71,7 +71,7 @@ class Shared:
         self.host: Fresh[HostFacts] = Fresh(self._host, 1.0)
         self._measured: Fresh[HostFacts] = Fresh(lambda: hosts.measure(paths), 4.0)
         self.runs: Fresh[tuple[RunState, ...]] = Fresh(self._list, 1.5)
-        self.judging = Judging()
+        self.judging = Judging(paths)
         self.fetching = Fetching(paths)
         self.chats = Chats(paths)
         self._pictures: Memo[str] = Memo()

@@ -1,4 +1,4 @@
-"""In the model card: a model that is named by a hub is fetched here, and can be ended."""
+"""In the cards of model and data: what is named by a hub is fetched here, and can be ended."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import gradio as gr
 
+from zeroboard.contract.hub import HubKind
 from zeroboard.messages import Language, say
 from zeroboard.planning import hub
 from zeroboard.services.fetching import Job
@@ -16,8 +17,8 @@ from zeroboard.ui.views import fetching as view
 from zeroboard.ui.wiring import Changes, html
 
 TICK = 1.0
-"""Seconds between two looks at a model that is coming."""
-PATH = "model.path"
+"""Seconds between two looks at what is coming."""
+PATHS: Mapping[HubKind, str] = {"model": "model.path", "dataset": "data.path"}
 CODE = "model.trust_remote_code"
 
 
@@ -25,6 +26,7 @@ CODE = "model.trust_remote_code"
 class FetchPanel:
     """The components; all of them are hidden where no hub is meant."""
 
+    kind: HubKind
     box: gr.Column
     start: gr.Button
     stop: gr.Button
@@ -39,24 +41,25 @@ class FetchPanel:
         return [self.box, self.start, self.stop, self.token, self.status, self.timer]
 
 
-def build(lang: Language) -> FetchPanel:
+def build(kind: HubKind, lang: Language) -> FetchPanel:
     """The button, the field for a token, and what is told."""
-    with gr.Column(visible=False, elem_id="zb-fetch-box") as box:
+    name = "zb-fetch" if kind == "model" else "zb-fetch-data"
+    with gr.Column(visible=False, elem_id=f"{name}-box") as box:
         token = gr.Textbox(
             label=say("ui.fetch.token", lang), info=say("ui.fetch.token.hint", lang), type="password",
-            elem_id="zb-fetch-token", elem_classes=["zb-field"],
+            elem_id=f"{name}-token", elem_classes=["zb-field"],
         )  # fmt: skip
-        start = gr.Button(say("ui.fetch.start", lang), size="sm", elem_id="zb-fetch")
-        stop = gr.Button(say("ui.fetch.stop", lang), size="sm", visible=False, elem_id="zb-fetch-stop")
-        status = gr.HTML(elem_id="zb-fetch-status")
+        start = gr.Button(say("ui.fetch.start", lang), size="sm", elem_id=name)
+        stop = gr.Button(say("ui.fetch.stop", lang), size="sm", visible=False, elem_id=f"{name}-stop")
+        status = gr.HTML(elem_id=f"{name}-status")
     timer = gr.Timer(TICK, active=False)
-    return FetchPanel(box=box, start=start, stop=stop, token=token, status=status, timer=timer)
+    return FetchPanel(kind=kind, box=box, start=start, stop=stop, token=token, status=status, timer=timer)
 
 
 def show(desk: Desk, panel: FetchPanel, text: str) -> dict[Any, Any]:
     """What the panel shows of a name."""
-    job = desk.shared.fetching.look(text)
-    ref = hub.parse(text)
+    job = desk.shared.fetching.look(text, panel.kind)
+    ref = hub.parse(text, panel.kind)
     going = _going(job)
     known = hub.find(ref, desk.paths) if ref is not None else None
     told = view.status(job, known, desk.lang) if ref is not None else None
@@ -87,17 +90,17 @@ def wire(
     offered: list[Any],
 ) -> None:
     """`follow` shows all that hangs on the form (`inputs` → `follows`); `offer` changes the choices (`offered`)."""
-    fetching = desk.shared.fetching
+    fetching, kind, path = desk.shared.fetching, panel.kind, PATHS[panel.kind]
 
     def start_fetch(token: str | None, *given: Any) -> Changes:
         now = values(given[1:])  # `written` stands in front of the values
-        text = str(now[PATH])
-        fetching.start(text, code=bool(now[CODE]), token=token or None)
+        text = str(now[path])
+        fetching.start(text, kind=kind, code=kind == "model" and bool(now[CODE]), token=token or None)
         return {**show(desk, panel, text), panel.token: gr.update(value="", visible=False)}
 
     def stop_fetch(*given: Any) -> Changes:
-        text = str(values(given[1:])[PATH])
-        job = fetching.look(text)
+        text = str(values(given[1:])[path])
+        job = fetching.look(text, kind)
         if job is not None:
             job.stop.set()
             job.ended.wait(TICK)
@@ -105,8 +108,8 @@ def wire(
 
     def watch_fetch(written: Any, *given: Any) -> Changes:
         now = values(given)
-        text = str(now[PATH])
-        if _going(fetching.look(text)):
+        text = str(now[path])
+        if _going(fetching.look(text, kind)):
             return show(desk, panel, text)
         return {**follow(written, *given), **offer(now)}
 

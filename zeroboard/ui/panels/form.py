@@ -12,6 +12,7 @@ from gradio.components import Component
 from markupsafe import Markup
 
 from zeroboard.contract.host import HostFacts
+from zeroboard.contract.hub import HubKind
 from zeroboard.contract.spec import RunSpec
 from zeroboard.messages import Language, say
 from zeroboard.paths import Paths
@@ -45,8 +46,8 @@ class FormPanel:
     """By widget key, in the order in which handlers get their values."""
     cards: dict[Card, gr.Accordion]
     model_facts: gr.HTML
-    fetch: fetching.FetchPanel
-    """Fetches a model that is named by a hub."""
+    fetch: Mapping[HubKind, fetching.FetchPanel]
+    """Fetch what is named by a hub."""
     data: data_panel.DataPanel
     """The data file, judged."""
     brought: data_panel.Brought
@@ -78,6 +79,7 @@ def build(spec: RunSpec, choices: prepare.Choices, host: HostFacts, lang: Langua
     cards: dict[Card, gr.Accordion] = {}
     facts: dict[str, gr.HTML] = {}
     extra: dict[str, Any] = {}
+    fetch: dict[HubKind, fetching.FetchPanel] = {}
     for card in CARDS:
         mine = [w for w in form.widgets() if w.card == card and w.key not in LORA_FIELDS]
         with gr.Accordion(
@@ -92,10 +94,11 @@ def build(spec: RunSpec, choices: prepare.Choices, host: HostFacts, lang: Langua
             _grid(plain, filled, choices, host, lang, made)
             if card == "data":
                 extra["brought"] = data_panel.build_brought(paths, lang)
+                fetch["dataset"] = fetching.build("dataset", lang)
             if card == "zero":
                 extra["stages"] = gr.HTML(elem_id="zb-stages")
             if card == "model":
-                extra["fetch"] = fetching.build(lang)
+                fetch["model"] = fetching.build("model", lang)
                 facts[card] = gr.HTML(elem_id=f"facts-{card}")
             if card == "data":
                 named = [w for w in mine if w.key.startswith(form.COLUMNS)]
@@ -130,7 +133,7 @@ def build(spec: RunSpec, choices: prepare.Choices, host: HostFacts, lang: Langua
         controls={key: made[key] for key in order},
         cards=cards,
         model_facts=facts["model"],
-        fetch=extra["fetch"],
+        fetch=fetch,
         data=extra["data"],
         brought=extra["brought"],
         lora=extra["lora"],

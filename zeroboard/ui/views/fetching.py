@@ -1,4 +1,4 @@
-"""How far a model is that comes from a hub, or why it does not."""
+"""How far it is what comes from a hub, or why it does not."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from markupsafe import Markup
 
 from zeroboard.errors import Refused, ZeroBoardError
 from zeroboard.messages import Language, say
-from zeroboard.planning.hub import HubModel
+from zeroboard.planning.hub import HubFolder
 from zeroboard.services.fetching import Coming, Job
 from zeroboard.ui.views import numbers
 from zeroboard.ui.views.markup import problem_list, tag
 
 
-def status(job: Job | None, known: HubModel | None, lang: Language) -> Markup | None:
+def status(job: Job | None, known: HubFolder | None, lang: Language) -> Markup | None:
     """What is to be said of a name of the hub; None where the plan's own problems say it already."""
     if job is not None and not job.ended.is_set():
         return _going(job.coming, lang)
