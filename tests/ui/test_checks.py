@@ -47,3 +47,11 @@ def test_other_launchers_are_folded_and_can_be_copied(lang: Language, tmp_path: 
     assert (one.count("<details>"), two.count("<details>")) == (2, 3)
     assert "#SBATCH --nodes=2" in two and two.count("data-copy") == two.count("<textarea")
     assert shown("zero.offload=all", "zero.stage=none") == ""
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_a_failed_check_says_beside_the_button_why_nothing_starts(lang: Language) -> None:
+    assert say("ui.preview.start.hint", lang) in whole(checks.barred(0, lang))
+    told = whole(checks.barred(2, lang))
+    assert say("ui.checks.fail", lang, fails=2) in told and say("ui.preview.start.barred", lang) in told
+    assert say("ui.preview.start.hint", lang) not in told

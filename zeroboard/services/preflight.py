@@ -113,7 +113,9 @@ def moved(plan: Plan, host: HostFacts) -> tuple[Problem, ...]:
 def before_start(paths: Paths, plan: Plan, spec: RunSpec | None) -> tuple[Problem, ...]:
     """What stops a start now, though the plan was good when it was made: errors only, the quick ones."""
     host = hosts.facts(paths)
-    machine = Machine(host=host, output=output_folder(paths), toolchain=tools.known(paths, host))
+    asked = spec is not None and needs_toolchain(spec, host)
+    found_tools, why = tools.ask_or_say(paths, host) if asked else (tools.known(paths, host), None)
+    machine = Machine(host=host, output=output_folder(paths), toolchain=found_tools, why=why)
     checks = [*machine_checks(machine, paths), *([_port(spec, host)] if spec is not None else [])]
     found = [*moved(plan, host), *(port_problems(spec, host) if spec is not None else ())]
     told = {problem.code for problem in found}

@@ -132,7 +132,8 @@ class _Facts:
 def _facts(
     paths: Paths, spec: RunSpec, host: HostFacts | None, *, judged: Judgement | None = None, thorough: bool = False
 ) -> _Facts:
-    """`thorough`: torch is asked where it was not yet, and a file is tried in the output's folder."""
+    """`thorough`: torch is asked where it was not yet (that it cannot be imported is told by the preflight), and a file
+    is tried in the output's folder."""
     model, problems = read_model(spec.model.path, paths)
     if model is not None and model.remote_code and spec.model.trust_remote_code:
         lacking = hub.without_code(spec.model.path, paths)
@@ -151,7 +152,7 @@ def _facts(
         data=data,
         tokens=_tokens(paths, spec, model, data),
         problems=(*problems, *port_problems(spec, host)),
-        toolchain=tools.ask(paths, host) if ask else tools.known(paths, host),
+        toolchain=tools.ask_or_say(paths, host)[0] if ask else tools.known(paths, host),
         output=output_folder(paths, tried=thorough),
     )
 

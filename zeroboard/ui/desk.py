@@ -76,3 +76,5 @@ class Written:
     stamp: str
     """Of the form that it was made from."""
     started: bool = False
+    failed: int = 0
+    """How many checks failed when it was previewed: while one does, nothing is started."""

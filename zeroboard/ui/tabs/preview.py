@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gradio as gr
@@ -35,27 +35,38 @@ class PreviewTab:
     go: gr.Row
     """Holds the button that starts; there once something was previewed."""
     start: gr.Button
+    why: gr.HTML
+    """What the button does, or why it is disabled."""
     page: gr.HTML
 
     @property
     def outputs(self) -> list[Any]:
-        return [self.stale, self.page, self.go]
+        return [self.desk.written, self.stale, self.page, self.go, self.start, self.why]
 
-    def show(self, plan: Plan, spec: RunSpec) -> Changes:
-        """The changes that show a plan."""
+    def show(self, plan: Plan, spec: RunSpec, written: Written) -> Changes:
+        """The changes that show a plan; a check that fails now bars its start until it is previewed again."""
         state = self.desk.shared.snapshot(plan.run_id or "").state.state
         words = self.desk.say(f"ui.state.{state}")
         host, lang = self.desk.shared.host.get(), self.desk.lang
+        found = preflight(self.desk.paths, plan, spec, host=host).checks
+        failed = sum(check.verdict == "fail" for check in found)
         shown = view.page(
             plan,
             lang,
             words,
             base=self.desk.base,
             differs=self._differs(plan, spec),
-            checks=checks_view.checks(preflight(self.desk.paths, plan, spec, host=host).checks, lang),
+            checks=checks_view.checks(found, lang),
             alternatives=checks_view.alternatives(all_others(plan, spec, host), lang),
         )
-        return {self.page: html(shown), self.stale: "", self.go: gr.update(visible=True)}
+        return {
+            self.desk.written: replace(written, failed=failed),
+            self.page: html(shown),
+            self.stale: "",
+            self.go: gr.update(visible=True),
+            self.start: gr.update(interactive=not failed),
+            self.why: html(checks_view.barred(failed, lang)),
+        }
 
     def _differs(self, plan: Plan, spec: RunSpec) -> Markup:
         """Against the last run that was started and whose settings can be read."""
@@ -96,9 +107,9 @@ def build(desk: Desk) -> PreviewTab:
         start = gr.Button(
             desk.say("ui.button.start"), variant="primary", elem_id="zb-preview-start", scale=0, min_width=140
         )
-        gr.HTML(f'<p class="zb-note">{desk.say("ui.preview.start.hint")}</p>')
+        why = gr.HTML(html(checks_view.barred(0, desk.lang)), elem_id="zb-preview-why")
     page = gr.HTML(html(view.nothing(desk.lang)), elem_id="zb-preview-page")
-    return PreviewTab(desk=desk, stale=stale, go=go, start=start, page=page)
+    return PreviewTab(desk=desk, stale=stale, go=go, start=start, why=why, page=page)
 
 
 def spec_of(plan: Plan | None) -> RunSpec | None:

@@ -141,7 +141,7 @@ def wire(desk: Desk, parts: Parts, preview_tab: PreviewTab) -> SetUp:
             changes[panel.stages] = _stages(spec, plan)
             stale = preview_tab.stale_notice(written, spec)
             changes[preview_tab.stale] = stale
-            changes[preview_tab.start] = gr.update(interactive=not why and not stale)
+            changes[preview_tab.start] = gr.update(interactive=not why and not stale and not (written and written.failed))
             for card in CARDS:
                 changes[panel.cards[card]] = gr.update(label=plan_view.summary(card, spec, plan, desk.lang))
         return changes
@@ -178,12 +178,12 @@ def wire(desk: Desk, parts: Parts, preview_tab: PreviewTab) -> SetUp:
     def preview(written: Written | None, *given: Any) -> Changes:
         spec = _asked(given)
         now, plan = _write(spec, written)
-        return {desk.written: now, desk.tabs: gr.update(selected="preview"), **preview_tab.show(plan, spec)}
+        return {desk.tabs: gr.update(selected="preview"), **preview_tab.show(plan, spec, now)}
 
     def start(written: Written | None, *given: Any) -> Iterator[Changes]:
         spec = _asked(given)
         now, plan = _write(spec, written)
-        yield {desk.written: now, **preview_tab.show(plan, spec)}
+        yield preview_tab.show(plan, spec, now)
         runs.start(desk.paths, now.run_id)
         desk.shared.runs.forget()
         yield {
@@ -274,13 +274,13 @@ def wire(desk: Desk, parts: Parts, preview_tab: PreviewTab) -> SetUp:
         parts.preview.click,
         preview,
         inputs=inputs,
-        outputs=[desk.written, desk.tabs, *preview_tab.outputs],
+        outputs=[desk.tabs, *preview_tab.outputs],
     )
     desk.wire.on(
         [parts.start.click, preview_tab.start.click],
         start,
         inputs=inputs,
-        outputs=[desk.written, desk.run, desk.seen, desk.chips, desk.tabs, desk.faces, *preview_tab.outputs],
+        outputs=[desk.run, desk.seen, desk.chips, desk.tabs, desk.faces, *preview_tab.outputs],
     )
     desk.wire.on(
         parts.load.upload,

@@ -36,6 +36,14 @@ def checks(found: Sequence[DoctorCheck], lang: Language) -> Markup:
     )
 
 
+def barred(failed: int, lang: Language) -> Markup:
+    """What stands beside the button that starts: what it does, or how many checks keep it from that."""
+    if not failed:
+        return tag("p", say("ui.preview.start.hint", lang), class_="zb-note")
+    words = badge("fail", say("ui.checks.fail", lang, fails=failed))
+    return tag("p", words, " ", say("ui.preview.start.barred", lang), class_="zb-note", role="status")
+
+
 def _check(check: DoctorCheck, lang: Language) -> Markup:
     params = dict(check.params)
     field = params.get("field")
