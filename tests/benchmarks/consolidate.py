@@ -17,14 +17,13 @@ from __future__ import annotations
 import math
 import shutil
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import safe_open
 
-from tests.benchmarks.merge import CONFIG, measure
+from tests.benchmarks.merge import CONFIG, FASTER, LEAST_RATE, MOST_MEMORY, in_a_folder, measure
 from zeroboard.checkpoints.architecture import expected_tensors
 from zeroboard.contract.reports import Consolidation
 from zeroboard.contract.requests import VERB_LINE, Answer, ConsolidateRequest
@@ -70,8 +69,8 @@ def write_states(folder: Path, stage: int) -> Path:
     return folder
 
 
-def compare(stage: int, home: Path) -> None:
-    """Prints five lines."""
+def compare(stage: int, home: Path) -> bool:
+    """Prints five lines; whether all that was promised was kept."""
     source = write_states(home / f"z{stage}", stage)
     request = ConsolidateRequest(
         path=str(source), target=str(home / "ours"), dtype="fp32", trust_pickles=True, shard_bytes=5_000_000_000
@@ -103,12 +102,14 @@ def compare(stage: int, home: Path) -> None:
     print(f"ZeRO-{stage}, {RANKS} ranks, {size:,.0f} MB written")
     mine, other = min(m.seconds for m in ours), min(m.seconds for m in theirs)
     print(f"  time    {mine:7.1f} s     zero_to_fp32 {other:7.1f} s     {other / mine:5.2f} x as fast")
+    kept = other >= FASTER * mine
     mine, other = min(m.cpu for m in ours), min(m.cpu for m in theirs)
     print(f"  CPU     {mine:7.1f} s     zero_to_fp32 {other:7.1f} s     {other / mine:5.2f} x as little")
     peak, limit = max(m.peak for m in ours) / 1e6, min(m.peak for m in theirs) / 1e6
     print(f"  memory  {peak:7.0f} MB    zero_to_fp32 {limit:7.0f} MB    {peak / limit:5.2f} of its peak")
     rate, cp = size / min(verb), size / min(copied)
     print(f"  rate    {rate:7.0f} MB/s  cp           {cp:7.0f} MB/s  {rate / cp:5.2f} of cp's", flush=True)
+    return kept and peak <= MOST_MEMORY * limit and rate >= LEAST_RATE * cp
 
 
 def same(one: Path, other: Path) -> None:
@@ -125,11 +126,10 @@ def report(said: str) -> Consolidation:
     return Consolidation.model_validate(answer.value)
 
 
+def main(arguments: list[str]) -> int:
+    """1 where a promise was broken."""
+    return in_a_folder("consolidate", arguments, lambda home: compare(2, home) & compare(3, home))
+
+
 if __name__ == "__main__":
-    place = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(tempfile.gettempdir())
-    work = Path(tempfile.mkdtemp(prefix="consolidate-", dir=place))
-    try:
-        for number in (2, 3):
-            compare(number, work)
-    finally:
-        shutil.rmtree(work)
+    sys.exit(main(sys.argv[1:]))

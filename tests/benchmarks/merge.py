@@ -20,6 +20,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,6 +46,11 @@ CONFIG = {
 TARGETS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 RANK = 16
 TIMES = 3
+
+FASTER = 2.0
+MOST_MEMORY = 1 / 3
+LEAST_RATE = 0.5
+"""Promised, against the peer of the same run: time, memory, and the rate of `cp`."""
 
 PEFT = """
 import sys, torch
@@ -139,8 +145,8 @@ def _watch(process: subprocess.Popen[str], peak: list[int]) -> None:
         time.sleep(0.005)
 
 
-def main(home: Path) -> None:
-    """Prints three lines."""
+def compare(home: Path) -> bool:
+    """Prints three lines; whether all that was promised was kept."""
     base = write_base(home / "base")
     adapter = write_adapter(home / "adapter", base)
     request = MergeRequest(path=str(adapter), base=str(base), target=str(home / "ours"))
@@ -157,13 +163,16 @@ def main(home: Path) -> None:
         shutil.rmtree(home / "ours")
         theirs.append(measure([sys.executable, "-c", PEFT, str(base), str(adapter), str(home / "theirs")]))
         shutil.rmtree(home / "theirs")
-    for name, value in (("time", lambda m: m.seconds), ("CPU", lambda m: m.cpu)):
+    for name, value in (("CPU", lambda m: m.cpu), ("time", lambda m: m.seconds)):
         mine, other = min(map(value, ours)), min(map(value, theirs))
         print(f"{name:8} {mine:7.1f} s   peft {other:7.1f} s   {other / mine:5.2f} x as fast")
+    kept = other >= FASTER * mine
     mine, other = max(m.peak for m in ours) / 1e6, min(m.peak for m in theirs) / 1e6
+    kept &= mine <= MOST_MEMORY * other
     print(f"memory   {mine:7.0f} MB  peft {other:7.0f} MB  {mine / other:5.2f} of peft's")
     rate, limit = size / min(merging), size / min(copied)
     print(f"rate     {rate:7.0f} MB/s cp {limit:7.0f} MB/s  {rate / limit:5.2f} of cp's")
+    return kept and rate >= LEAST_RATE * limit
 
 
 def _report(said: str) -> MergeReport:
@@ -172,10 +181,21 @@ def _report(said: str) -> MergeReport:
     return MergeReport.model_validate(answer.value)
 
 
-if __name__ == "__main__":
-    place = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(tempfile.gettempdir())
-    work = Path(tempfile.mkdtemp(prefix="merge-", dir=place))
+def in_a_folder(name: str, arguments: list[str], measured: Callable[[Path], bool]) -> int:
+    """Measure in a folder of its own inside the one that was named, and remove it; 1 where a promise was broken."""
+    work = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=arguments[0] if arguments else None))
     try:
-        main(work)
+        kept = measured(work)
     finally:
         shutil.rmtree(work)
+    print("kept what was promised" if kept else "BROKEN: less than was promised")
+    return int(not kept)
+
+
+def main(arguments: list[str]) -> int:
+    """1 where a promise was broken."""
+    return in_a_folder("merge", arguments, compare)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

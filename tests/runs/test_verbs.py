@@ -53,3 +53,8 @@ def test_an_engine_process_gets_no_password_of_the_page_and_no_hub() -> None:
     given = verbs.environment({"PATH": "/bin", "HF_HUB_OFFLINE": "0", **secrets})
     assert given["PATH"] == "/bin" and given["HF_HUB_OFFLINE"] == "1" and not secrets.keys() & given.keys()
     assert verbs.environment(None)["PATH"] == os.environ["PATH"]
+
+
+def test_threads_of_a_verb_sleep_while_they_wait_unless_a_person_wants_them_to_spin() -> None:
+    assert verbs.environment({"PATH": "/bin"})["OMP_WAIT_POLICY"] == "PASSIVE"
+    assert verbs.environment({"OMP_WAIT_POLICY": "ACTIVE"})["OMP_WAIT_POLICY"] == "ACTIVE"
