@@ -64,6 +64,11 @@ class RunPaths:
         return self.folder / "run.lock"
 
     @property
+    def reserve(self) -> Path:
+        """Room on the disk that is given up to say the end of a run whose disk is full."""
+        return self.folder / "reserve"
+
+    @property
     def logs(self) -> Path:
         return self.folder / "logs"
 

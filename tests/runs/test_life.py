@@ -11,7 +11,7 @@ from zeroboard.contract.state import TRANSITIONS
 from zeroboard.files import write_atomic
 from zeroboard.paths import Paths
 from zeroboard.runs.follow import Follower
-from zeroboard.runs.life import Life
+from zeroboard.runs.life import RESERVE, Life
 from zeroboard.runs.registry import read_state
 
 
@@ -64,3 +64,34 @@ def test_what_a_full_disk_refused_is_written_later_in_order(tmp_path: Path) -> N
     assert read_state(run).state == "failed"
     events = Follower(run.events).read()
     assert [(e.seq, getattr(e, "state", None)) for e in events] == [(1, "starting"), (2, "failed")]
+
+
+def test_the_end_is_said_on_a_disk_that_stays_full(tmp_path: Path) -> None:
+    run = make_run(Paths(tmp_path))
+    full = False
+
+    def write(path: Path, content: str) -> None:
+        if full and run.reserve.exists():
+            raise OSError(28, "No space left on device")
+        write_atomic(path, content)
+
+    life = Life(run, read_state(run), write=write)
+    life.set_aside()
+    assert run.reserve.stat().st_size == RESERVE
+    life.go("starting")
+    full = True
+    life.go("running")
+    assert read_state(run).state == "starting" and run.reserve.exists()  # only the end is worth it
+    life.go("failed")
+    assert read_state(run).state == "failed" and life.failing_since is None and not run.reserve.exists()
+
+
+def test_no_room_is_kept_by_a_run_that_has_ended(tmp_path: Path) -> None:
+    run = make_run(Paths(tmp_path))
+    life = Life(run, read_state(run))
+    life.set_aside()
+    life.go("starting")
+    assert run.reserve.exists()
+    life.go("stopping")
+    life.go("stopped")
+    assert not run.reserve.exists()

@@ -1,7 +1,8 @@
 """The state of a run, moved by the one who holds its lock.
 
 Every transition is checked against the one table, written whole to `state.json` and said as an event. A write that
-fails (a full disk) loses nothing: what is true stays in memory and is written again until it is on disk.
+fails (a full disk) loses nothing: what is true stays in memory and is written again until it is on disk. For the end of
+a run some room is set aside before, so that a disk which stays full does not hide it.
 """
 
 from __future__ import annotations
@@ -19,13 +20,16 @@ from zeroboard.contract.events import Event, FindingEvent, PhaseEvent, StateEven
 from zeroboard.contract.findings import Finding
 from zeroboard.contract.problems import Problem, Scalar
 from zeroboard.contract.state import ENDED, Phase, RunState, State, may_go
-from zeroboard.files import append_line, to_json, write_atomic
+from zeroboard.files import DISK_FULL, append_line, to_json, write_atomic
 from zeroboard.paths import RunPaths
 
 log = logging.getLogger(__name__)
 
 QUIET = 1.0
 """Seconds between two writes of mere progress; transitions are written at once."""
+
+RESERVE = 64 << 10
+"""Bytes set aside for the last events and the last state."""
 
 SUPERVISOR = -1
 """The rank that the supervisor's events carry."""
@@ -57,6 +61,13 @@ class Life:
     def resume(self, seq: int) -> None:
         """Count on from the last event that a supervisor before us wrote."""
         self._seq = seq
+
+    def set_aside(self) -> None:
+        """Takes the room for the end; without it (a full disk) the end waits for room like everything else."""
+        try:
+            write_atomic(self.run.reserve, os.urandom(RESERVE))  # zeros would take no room where a disk compresses
+        except OSError as error:
+            log.warning("cannot set room aside: %s", error)
 
     @property
     def gone(self) -> bool:
@@ -143,12 +154,24 @@ class Life:
                 self._write(self.run.state, to_json(self.state.model_dump(mode="json")))
                 self._dirty = False
         except OSError as error:
+            if error.errno in DISK_FULL and self.state.state in ENDED and self._give_up_reserve():
+                return self.flush(force=True)
             if self.failing_since is None:
                 self.failing_since = time.monotonic()
                 log.error("cannot write the state: %s", error)
             return False
         self.failing_since = None
         self._written = time.monotonic()
+        if self.state.state in ENDED:
+            self._give_up_reserve()
+        return True
+
+    def _give_up_reserve(self) -> bool:
+        """Whether it could be."""
+        try:
+            self.run.reserve.unlink()
+        except OSError:
+            return False
         return True
 
     def settle(self, *, patience: float) -> bool:

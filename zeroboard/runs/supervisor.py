@@ -64,6 +64,7 @@ def supervise(
         if len(devices) < len(state.devices) and not adopt:
             return TAKEN
         life, timing = Life(run, state, write=write, append=append), timing or Timing()
+        life.set_aside()
         try:
             plan = read_plan(run)
         except ZeroBoardError as error:
