@@ -58,10 +58,38 @@ def test_a_person_sees_rows_sentence_and_quotation(tmp_path: Path, capsys: pytes
     assert "\x1b" not in said.out and said.err == ""
     assert main(["data", str(folder), "--json"]) == 0
     files = json.loads(capsys.readouterr().out)["files"]
+    whole = {"format": "alpaca", "changed": 0, "part": 0}
     assert files == [
-        {"name": "a.jsonl", "format": "alpaca", "first": 1, "rows": 2},
-        {"name": "b.jsonl", "format": "alpaca", "first": 3, "rows": 1},
+        {"name": "a.jsonl", "first": 1, "rows": 2, "usable": 1, "refused": 1, **whole},
+        {"name": "b.jsonl", "first": 3, "rows": 1, "usable": 0, "refused": 1, **whole},
     ]
+
+
+def test_further_files_and_one_that_is_measured_are_judged_together(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"instruction": str(n), "output": "a"} for n in range(6)]
+    first, second, measured = (
+        write(tmp_path / name, part)
+        for name, part in (("a.jsonl", rows[:3]), ("b.jsonl", rows[2:4]), ("c.jsonl", rows[3:]))
+    )
+    words = ["data", str(first), "--more", str(second), "0.5", "--eval", str(measured)]
+    assert main([*words, "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert [(file["name"], file["first"], file["usable"], file["part"]) for file in said["files"]] == [
+        ("a.jsonl", 1, 3, 0),
+        ("b.jsonl", 4, 2, 1),
+    ]
+    assert said["rows"]["usable"] == 5 and [(p["code"], p["rows"]) for p in said["problems"]] == [
+        ("duplicate-row", [4])
+    ]
+    held = said["evaluation"]
+    assert held["rows"]["total"] == 3 and held["overlap"] == 1
+    assert [(p["code"], p["rows"]) for p in held["problems"]] == [("evaluation-overlap", [1])]
+    assert main(words) == 0 and "c.jsonl" in capsys.readouterr().out
+    assert main(["data", str(first), "--eval", str(first)]) == 1, "nothing is left to measure"
+    for weight in ("0", "-1", "nan", "1e30", "x"):
+        assert main(["data", str(first), "--more", str(second), weight]) == 2
 
 
 def test_what_takes_long_shows_its_progress_on_standard_error(

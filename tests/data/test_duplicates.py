@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.data.rows_of import alpaca, chat, lines
-from zeroboard.data.duplicates import Duplicates, digest
+from zeroboard.data.duplicates import Copies, Duplicates, digest
 from zeroboard.data.judge import judge
 
 
@@ -20,7 +20,25 @@ def test_the_later_copies_are_told_wherever_the_digests_lie(in_memory: int) -> N
     with Duplicates(20, in_memory) as duplicates:
         for row, value in enumerate(values, 1):
             duplicates.add(row, digest(str(value)))
-        assert duplicates.finish() == (len(wanted), tuple(wanted[:20]))
+        duplicates.finish()
+        assert duplicates.trained == Copies(len(wanted), wanted[:20])
+
+
+@pytest.mark.parametrize("in_memory", [3, 90, 150, 10**6])
+def test_what_is_measured_and_trained_on_as_well_is_told_apart_from_its_own_copies(in_memory: int) -> None:
+    chance = random.Random(2)
+    trained, measured = ([chance.randrange(most) for _ in range(200)] for most in (150, 300))
+    rows = list(enumerate(measured, 1))
+    overlap = [row for row, value in rows if value in trained]
+    copies = [row for row, value in rows if value not in trained and value in measured[: row - 1]]
+    with Duplicates(20, in_memory) as duplicates:
+        for row, value in enumerate(trained, 1):
+            duplicates.add(row, digest(str(value)))
+        for row, value in rows:
+            duplicates.add(row, digest(str(value)), measured=True)
+        duplicates.finish()
+        assert duplicates.overlap == Copies(len(overlap), overlap[:20]) and overlap
+        assert duplicates.measured == Copies(len(copies), copies[:20]) and copies
 
 
 def test_nothing_stays_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,7 +47,8 @@ def test_nothing_stays_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         for row in range(1, 9):
             duplicates.add(row, digest(row))
         assert list(tmp_path.iterdir())
-        assert duplicates.finish() == (0, ())
+        duplicates.finish()
+        assert duplicates.trained == Copies()
     assert not list(tmp_path.iterdir())
 
 

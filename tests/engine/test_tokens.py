@@ -17,7 +17,8 @@ from zeroboard.contract.requests import VERB_LINE, Answer, Progress, TokeniseReq
 from zeroboard.data.conversations import conversations
 from zeroboard.engine.marking import encode
 from zeroboard.engine.store import TokenData
-from zeroboard.engine.tokens import held_out, load_tokenizer, tokenise
+from zeroboard.engine.tokens import load_tokenizer, tokenise
+from zeroboard.engine.writing import held_out
 from zeroboard.errors import NotFound, Refused
 from zeroboard.planning.tokens import nothing_learned
 

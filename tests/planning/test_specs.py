@@ -246,3 +246,32 @@ def test_columns_are_texts_under_the_names_that_are_read() -> None:
         none, problems = parse_spec({**good, "data": {"path": "d", "columns": bad}})
         assert none is None
         assert [(p.code, p.field) for p in problems] == [(code, "data.columns")]
+
+
+def test_further_files_are_paths_or_path_and_weight_and_a_bad_one_is_named_by_its_number() -> None:
+    good: dict[str, Any] = {"model": {"path": "m"}, "data": {"path": "d"}}
+    spec, _ = parse_spec(with_sets(good, ["data.more=[b.jsonl, {path: c.csv, weight: 0.5}]", "data.weight=2"]))
+    assert spec is not None and spec.data.mix.weights == (2.0, 1.0, 0.5)
+    assert parse_spec(yaml.safe_load(spec_yaml(spec)))[0] == spec
+    wrong: list[tuple[object, str, str | None]] = [
+        ([{"path": "x", "weight": bad}], "value-range", "data.more[1].weight") for bad in (0, -1, 1e30, float("nan"))
+    ]
+    wrong += [
+        (["a", {"path": "x", "weight": "much"}], "wrong-type", "data.more[2].weight"),
+        ([{"path": "x", "weight": True}], "wrong-type", "data.more[1].weight"),
+        ([{"path": "x", "wight": 1}], "unknown-key", "data.more[1].wight"),
+        ([{"path": ""}], "value-range", "data.more[1].path"),
+        ([{"weight": 1}], "data-missing", "data.more[1]"),
+        ([{"path": "x", "columns": {"answer": "y"}}], "value-range", "data.more[1].columns"),
+        ([{"path": "x", "columns": "output"}], "wrong-type", "data.more[1].columns"),
+        ([3], "wrong-type", "data.more[1]"),
+        ("b.jsonl", "wrong-type", "data.more"),
+        ({"path": "b.jsonl"}, "wrong-type", "data.more"),
+        (["x"] * 13, "value-range", "data.more"),
+    ]
+    for more, code, key in wrong:
+        none, problems = parse_spec({**good, "data": {"path": "d", "more": more}})
+        assert none is None
+        assert [(p.code, p.field, p.params["key"]) for p in problems] == [(code, "data.more", key)], more
+        assert all(has(p.message_key) and has(p.remedy_key) for p in problems)
+        assert "{" not in say(problems[0].message_key, "en", **problems[0].params)

@@ -35,7 +35,7 @@ class Slow:
         self.calls = 0
         self.error: Exception | None = None
 
-    def __call__(self, path: Path, *, columns: object, on_progress: OnProgress | None) -> DataReport:
+    def __call__(self, path: Path, *, columns: object, mix: object, on_progress: OnProgress | None) -> DataReport:
         assert on_progress is not None
         self.calls += 1
         while not self.go_on.is_set():

@@ -17,16 +17,31 @@ def filled(**changes: Any) -> dict[str, Any]:
 
 def test_every_field_of_the_spec_has_a_widget() -> None:
     keys = {w.key for w in form.widgets()}
-    assert {f.key for f in fields() if f.kind != "mapping"} <= keys
+    assert {f.key for f in fields() if f.kind not in ("mapping", "parts")} <= keys
     assert {"data.columns.instruction", "data.columns.output"} <= keys
+    assert {f"data.more.{n}.{name}" for n in range(12) for name in ("path", "weight", "columns")} <= keys
     assert all(w.card is not None for w in form.widgets() if w.key != "name")
 
 
 def test_what_the_form_shows_is_what_it_gives_back() -> None:
     columns = ["data.columns.output=Antwort", "data.columns.instruction=data.path"]
-    for sets in ([], columns, ["zero.stage=3", "zero.offload=optimizer"], ["zero.stage=2", "zero.offload=optimizer"]):
+    mixed = ["data.weight=2", "data.more=[a.jsonl, {path: b.csv, weight: 0.5, columns: {output: 'x, y', input: z}}]"]
+    staged = (["zero.stage=3", "zero.offload=optimizer"], ["zero.stage=2", "zero.offload=optimizer"])
+    for sets in ([], columns, mixed, ["data.eval_path=held.jsonl"], *staged):
         spec = prepare.load_spec("demo", sets)
         assert form.check(form.from_spec(spec)).spec == spec
+
+
+def test_a_line_of_the_form_that_names_no_file_is_none_and_a_bad_one_is_named() -> None:
+    values = filled() | {"data.more.0.weight": 3.0, "data.more.4.path": " b.jsonl ", "data.more.4.weight": "0.5"}
+    spec = form.check(values).spec
+    assert spec is not None and [(one.path, one.weight) for one in spec.data.more] == [("b.jsonl", 0.5)]
+    for weight in (0, -1, 1e30, "NaN", "x", None, True):
+        checked = form.check(values | {"data.more.4.weight": weight})
+        assert [p.field for p in checked.problems] == ["data.more"], weight
+        assert checked.rest is not None and checked.rest.data.more == ()
+    for columns in ("output", "output=", "answer=x"):
+        assert [p.field for p in form.check(values | {"data.more.4.columns": columns}).problems] == ["data.more"]
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,8 @@ def run(asked: argparse.Namespace, face: Face) -> int:
     runs.adopt_orphans(face.paths)
     spec = prepare.load_spec(asked.spec, asked.sets)
     come(face, spec.model.path, "model", code=spec.model.trust_remote_code)
-    come(face, spec.data.path, "dataset")
+    for path in (spec.data.path, *spec.data.mix.paths):
+        come(face, path, "dataset")
     plan = prepare.prepare(face.paths, spec)
     run_id = plan.run_id
     assert run_id is not None

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import JsonValue, ValidationError
 
 from zeroboard.contract.base import Record
+from zeroboard.contract.mix import PLAIN, Mix
 from zeroboard.contract.problems import Problem, errors
 from zeroboard.contract.spec import MethodKind, Offload, Schedule, Stage
 from zeroboard.files import sha256_text, to_json
@@ -85,17 +86,44 @@ class Bin(Record):
     rows: int
 
 
+class PartTokens(Record):
+    """What one of several files gives."""
+
+    rows: int
+    """Samples of it that are there to be trained on."""
+    seen: int
+    """How often samples of it are seen in an epoch, by its weight."""
+    tokens: int
+    """In an epoch."""
+    learned: int
+
+
+class HeldTokens(Record):
+    """What tokenising the evaluation file gave, besides the samples that are measured."""
+
+    overlap: int
+    """Rows left out because they are trained on as well."""
+    left_out: int
+    """Rows left out because the template refuses them, or because nothing in them is learned."""
+    truncated: int
+    """Rows that are cut to the maximum length."""
+
+
 class TokenFacts(Record):
     """What tokenising the data gave; the plan takes it as a value."""
 
     key: str
     """Content hash: data, model's tokenizer and template, maximum length. The folder's name in `cache/tokens/`."""
     rows: int
-    """Samples that are trained on."""
+    """Samples that an epoch trains on; one of a file with a weight above 1 counts as often as it is seen."""
     evaluation: int = 0
     """Samples that are held out; none of them is exactly like one that is trained on."""
+    parts: tuple[PartTokens, ...] = ()
+    """Of a mix: each of its files, the first of them first; empty for a single file that is seen once."""
+    held: HeldTokens | None = None
+    """None: there is no evaluation file."""
     tokens: int
-    """Of the samples that are trained on."""
+    """Of the samples that an epoch trains on."""
     learned: int
     """Tokens with a loss: the assistant's answers and their end token."""
     longest: int
@@ -168,6 +196,8 @@ class Resolved(Record):
     """As the user named it; prepared by the first start where it is a bundled one."""
     data_path: str
     """Absolute file."""
+    mix: Mix = PLAIN
+    """What is trained on, or measured, besides; by absolute paths."""
     data_format: str
     tokens_key: str
     """Where the tokens lie or will lie, under `cache/tokens/`."""

@@ -10,6 +10,7 @@ from pydantic import JsonValue
 
 from zeroboard.contract.base import Record
 from zeroboard.contract.host import HostFacts
+from zeroboard.contract.mix import PLAIN, Mix
 from zeroboard.contract.plan import Decision, Promise, TokenFacts
 from zeroboard.contract.problems import Problem, Scalar, Severity
 
@@ -152,6 +153,9 @@ class DataProblem(Record):
     """The beginning of the first of these records, in one line and without what a terminal would obey."""
     says: str | None = None
     params: dict[str, Scalar] = {}
+    file: str | None = None
+    """The one file of several that it is about; None: there is one only, or it is about rows, which are numbered
+    through all of them."""
 
     @property
     def message_key(self) -> str:
@@ -159,18 +163,27 @@ class DataProblem(Record):
 
 
 class DataFile(Record):
-    """One file of a folder of data."""
+    """One of several files of data: of a folder, or of a mix."""
 
     name: str
-    """Below the folder."""
+    """Below its folder; where several are mixed, its own name, or its path where two have the same."""
     format: DataFormat
     first: int
-    """Number of its first record; records are numbered through all files of the folder."""
+    """Number of its first record; records are numbered through all files."""
     rows: int
+    usable: int = 0
+    changed: int = 0
+    """Of the usable ones."""
+    part: int = 0
+    """Which of the mix it belongs to: 0 for `data.path`, then `data.more`."""
+
+    @property
+    def refused(self) -> int:
+        return self.rows - self.usable
 
 
 class DataReport(Record):
-    """A data file, or a folder of them, judged."""
+    """A data file, a folder of them, or several of these together, judged."""
 
     path: str
     format: DataFormat
@@ -183,11 +196,17 @@ class DataReport(Record):
     changed: int
     problems: tuple[DataProblem, ...] = ()
     files: tuple[DataFile, ...] = ()
-    """Of a folder; empty for a single file."""
+    """Of a folder or of a mix; empty for a single file."""
     columns: tuple[str, ...] = ()
     """What the columns of the first records are called in the file; empty where they have no names."""
     commit: str | None = None
     """Of the hub's repository that it came from; None: not from a hub."""
+    mix: Mix = PLAIN
+    """What was judged together with it, by absolute paths; their weights are no matter here."""
+    evaluation: DataReport | None = None
+    """The evaluation file, its rows numbered for themselves; None: there is none."""
+    overlap: int = 0
+    """Of the evaluation file: usable rows that are trained on as well."""
     tokens: TokenFacts | None = None
     """As the model sees it; None: no model was asked, or something stands in the way."""
     suggestion: Decision | None = None

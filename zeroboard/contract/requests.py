@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue, TypeAdapter, ValidationError
 
 from zeroboard.contract.base import Record
+from zeroboard.contract.mix import PLAIN, Mix
 from zeroboard.contract.plan import Dtype
 from zeroboard.contract.problems import Problem, Scalar
 from zeroboard.contract.reports import Kind
@@ -61,6 +62,8 @@ class TokeniseRequest(Record):
     """Decides which rows are."""
     columns: dict[str, str] = {}
     """What columns of the file mean, our name → theirs."""
+    mix: Mix = PLAIN
+    """What is tokenised together with it, by absolute paths."""
     target: str
     """The folder in `cache/tokens/`, absolute; appears whole or not at all."""
     trust_remote_code: bool = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from zeroboard.contract.base import Record
+from zeroboard.contract.mix import PLAIN, Mix
 
 
 class SampleRequest(Record):
@@ -11,10 +12,12 @@ class SampleRequest(Record):
     data_path: str
     model_path: str
     row: int
-    """Record number, from 1."""
+    """Record number, from 1, through all that is trained on."""
     max_length: int
     columns: dict[str, str] = {}
     """What columns of the file mean, our name → theirs."""
+    mix: Mix = PLAIN
+    """What is trained on together with it."""
     trust_remote_code: bool = False
 
 

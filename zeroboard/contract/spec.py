@@ -18,6 +18,7 @@ from pydantic import BeforeValidator, Field
 from pydantic.fields import FieldInfo
 
 from zeroboard.contract.base import Part
+from zeroboard.contract.mix import DataPart, Mix
 
 Stage = Literal["none", "1", "2", "3"]
 Offload = Literal["none", "optimizer", "all"]
@@ -37,6 +38,10 @@ WarmupCurve = Literal["log", "linear"]
 
 ELEMENTS = 10**12
 """Most elements of any size: beyond every model."""
+HEAVIEST = 100.0
+"""Most times that the rows of a file are seen in an epoch."""
+MOST_MIXED = 12
+"""Files besides the first; a folder holds as many as one likes."""
 
 
 def _as_word(value: object) -> object:
@@ -54,6 +59,11 @@ def _as_chosen(value: object) -> object:
     return {key: name for key, name in value.items() if name not in ("", None)} if isinstance(value, dict) else value
 
 
+def _as_files(value: object) -> object:
+    """A file that is seen once may be written as its path alone."""
+    return [{"path": one} if isinstance(one, str) else one for one in value] if isinstance(value, list) else value
+
+
 def option(default: Any = ..., /, *, unit: str | None = None, advanced: bool = False, **bounds: Any) -> Any:
     """A field of the spec with what the table of fields wants to know about it."""
     return Field(default, json_schema_extra={"unit": unit, "advanced": advanced}, **bounds)
@@ -68,18 +78,40 @@ class ModelSpec(Part):
     """Run Python code that comes with the model. Off unless asked for this model."""
 
 
+Columns = Annotated[dict[Column, str], BeforeValidator(_as_chosen)]
+
+
+class MixedFile(Part):
+    """A further data file."""
+
+    path: str = option(min_length=1)
+    """As `data.path`."""
+    weight: float = option(1.0, gt=0.0, le=HEAVIEST)
+    """As `data.weight`."""
+    columns: Columns = option({})
+    """As `data.columns`."""
+
+
 class DataSpec(Part):
     """What it learns from."""
 
     path: str = option(min_length=1)
     """The name of a bundled data set, a local file or folder (JSON, JSONL, CSV, Parquet or text, packed or not), or
     `hub:owner/name[@revision][/file]`. No path is looked up on a hub."""
-    columns: Annotated[dict[Column, str], BeforeValidator(_as_chosen)] = option({}, advanced=True)
+    columns: Columns = option({}, advanced=True)
     """What its columns mean where their names do not say it: what is read here → what the column is called there."""
+    weight: float = option(1.0, gt=0.0, le=HEAVIEST, advanced=True)
+    """How many times its rows are seen in an epoch: 2 is twice, 0.5 half of them, chosen by the seed."""
+    more: Annotated[tuple[MixedFile, ...], BeforeValidator(_as_files)] = option(
+        (), max_length=MOST_MIXED, advanced=True
+    )
+    """Further files that are trained on together with it, each a path alone or `{path, weight, columns}`."""
     max_length: int = option(1024, unit="tokens", ge=8, le=1_048_576)
     """Longer conversations are cut to this many tokens."""
     evaluation: float = option(0.0, ge=0.0, le=0.5)
     """Share of the rows that is held out: not trained on, their loss is measured instead. 0: none."""
+    eval_path: str = option("", max_length=4096)
+    """A file of its own that is not trained on, read with `columns`: its loss is measured instead of `evaluation`'s."""
     accept_refused: float = option(0.01, ge=0.0, le=1.0, advanced=True)
     """Share of the records that may be unusable; where more are, the run is refused until a person accepts it."""
     packing: Packing = option("none", advanced=True)
@@ -90,6 +122,22 @@ class DataSpec(Part):
     def chosen(self) -> dict[str, str]:
         """`columns`, for those who read them as texts."""
         return {str(name): column for name, column in self.columns.items()}
+
+    @property
+    def share(self) -> float:
+        """Share of the rows that is held out: none where a file of its own is measured."""
+        return 0.0 if self.eval_path.strip() else self.evaluation
+
+    @property
+    def mix(self) -> Mix:
+        """What there is besides `path`, by the paths as they were written."""
+        more = tuple(
+            DataPart(path=one.path, weight=one.weight, columns={str(ours): name for ours, name in one.columns.items()})
+            for one in self.more
+        )
+        measured = self.eval_path.strip()
+        held_out = DataPart(path=measured, columns=self.chosen) if measured else None
+        return Mix(weight=self.weight, more=more, held_out=held_out)
 
 
 class MethodSpec(Part):
@@ -260,7 +308,7 @@ class FieldFacts:
 
     key: str
     """Dotted: `zero.stage`."""
-    kind: Literal["choice", "text", "integer", "number", "switch", "list", "mapping"]
+    kind: Literal["choice", "text", "integer", "number", "switch", "list", "mapping", "parts"]
     default: Any
     """`...` where the field is required."""
     optional: bool
@@ -274,6 +322,8 @@ class FieldFacts:
     unit: str | None
     advanced: bool
     doc: str
+    inner: tuple[FieldFacts, ...] = ()
+    """Of parts: the fields of each, under keys of their own (`data.more.weight`)."""
 
 
 _KINDS: dict[type, Literal["text", "integer", "number", "switch"]] = {
@@ -306,6 +356,7 @@ def _facts(key: str, info: FieldInfo) -> FieldFacts:
         kind = next(arm for arm in arms if arm is not type(None))
     named = get_origin(kind) is dict
     listed = arms[0] if named else kind
+    inner = arms[0] if get_origin(kind) is tuple and isinstance(arms[0], type) and issubclass(arms[0], Part) else None
     choices = tuple(str(c) for c in get_args(listed)) if get_origin(listed) is Literal else ()
     bounds: dict[str, float] = {}
     for rule in info.metadata:
@@ -315,7 +366,7 @@ def _facts(key: str, info: FieldInfo) -> FieldFacts:
     extra: Mapping[str, Any] = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
     return FieldFacts(
         key=key,
-        kind="mapping" if named else "choice" if choices else "list" if get_origin(kind) is tuple else _KINDS[kind],
+        kind=_kind(kind, named=named, choices=choices, inner=inner),
         default=... if info.is_required() else info.get_default(),
         optional=optional,
         choices=choices,
@@ -326,4 +377,17 @@ def _facts(key: str, info: FieldInfo) -> FieldFacts:
         unit=extra.get("unit"),
         advanced=bool(extra.get("advanced")),
         doc=info.description or "",
+        inner=tuple(_walk(inner, f"{key}.")) if inner is not None else (),
     )
+
+
+def _kind(
+    kind: Any, *, named: bool, choices: tuple[str, ...], inner: type[Part] | None
+) -> Literal["choice", "text", "integer", "number", "switch", "list", "mapping", "parts"]:
+    if named:
+        return "mapping"
+    if choices:
+        return "choice"
+    if get_origin(kind) is tuple:
+        return "list" if inner is None else "parts"
+    return _KINDS[kind]

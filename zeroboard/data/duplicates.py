@@ -1,12 +1,14 @@
 """Which rows are copies of an earlier one: a digest a row, in memory while they are few, on the disk when many.
 
-On the disk they lie in buckets by their last bits, so that at the end one bucket at a time is looked through.
+On the disk they lie in buckets by their last bits, so that at the end one bucket at a time is looked through. Rows that
+are only measured come last: a copy of one that is trained on is told apart from a copy among themselves.
 """
 
 from __future__ import annotations
 
 import tempfile
 from array import array
+from dataclasses import dataclass, field
 from pathlib import Path
 
 BUCKETS = 256
@@ -22,15 +24,34 @@ def digest(value: object) -> int:
     return hash(value) & 0xFFFF_FFFF_FFFF_FFFF
 
 
+@dataclass(slots=True)
+class Copies:
+    """Rows that repeat an earlier one."""
+
+    count: int = 0
+    rows: list[int] = field(default_factory=list)
+    """The first of them."""
+
+    def cut(self, most: int) -> None:
+        """Keep the first rows alone; they may have come in any order."""
+        self.rows = sorted(self.rows)[:most]
+
+
 class Duplicates:
     """Takes digests of rows in order and tells the later copies. A context: its files go when it is left."""
 
     def __init__(self, most: int, in_memory: int = IN_MEMORY) -> None:
-        self.count = 0
-        self.rows: list[int] = []
+        self.trained = Copies()
+        """Among the rows that are trained on."""
+        self.measured = Copies()
+        """Among the rows that are measured, of those that are not trained on."""
+        self.overlap = Copies()
+        """Rows that are measured and trained on as well."""
         self._most = most
         self._in_memory = in_memory
         self._seen: set[int] = set()
+        self._later: set[int] = set()
+        """Of the rows that are measured."""
         self._buckets = [array("Q") for _ in range(BUCKETS)]
         self._waiting = 0
         self._folder: tempfile.TemporaryDirectory[str] | None = None
@@ -42,41 +63,50 @@ class Duplicates:
         if self._folder is not None:
             self._folder.cleanup()
 
-    def add(self, row: int, found: int) -> None:
-        """Row numbers must grow, from 1."""
+    def add(self, row: int, found: int, *, measured: bool = False) -> None:
+        """Row numbers must grow, from 1; rows that are measured come after all others, numbered anew."""
         if self._folder is not None:
-            self._keep(found, row)
-        elif found in self._seen:
-            self._tell(row)
+            self._keep(found, row, measured)
+            return
+        self._meet(row, found, measured, self._seen, self._later)
+        if len(self._seen) + len(self._later) >= self._in_memory:
+            self._move_to_disk()
+
+    def finish(self) -> None:
+        """All that there is to tell is told then."""
+        if self._folder is None:
+            return
+        self._write()
+        for number in range(BUCKETS):
+            self._look_through(number)
+            for copies in (self.trained, self.measured, self.overlap):
+                copies.cut(self._most)
+
+    def _meet(self, row: int, found: int, measured: bool, seen: set[int], later: set[int]) -> None:
+        """A row against those that came earlier."""
+        if found in seen:
+            copies = self.overlap if measured else self.trained
+        elif measured and found in later:
+            copies = self.measured
         else:
-            self._seen.add(found)
-            if len(self._seen) >= self._in_memory:
-                self._move_to_disk()
-
-    def finish(self) -> tuple[int, tuple[int, ...]]:
-        """How many rows repeat an earlier one, and the first of them."""
-        if self._folder is not None:
-            self._write()
-            for number in range(BUCKETS):
-                self._look_through(number)
-                self.rows = sorted(self.rows)[: self._most]
-        return self.count, tuple(self.rows)
-
-    def _tell(self, row: int) -> None:
-        self.count += 1
-        if self._folder is not None or len(self.rows) < self._most:
-            self.rows.append(row)
+            (later if measured else seen).add(found)
+            return
+        copies.count += 1
+        if self._folder is not None or len(copies.rows) < self._most:
+            copies.rows.append(row)
 
     def _move_to_disk(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="zeroboard-rows-")
         for found in self._seen:
-            self._keep(found, 0)
-        self._seen = set()
+            self._keep(found, 0, measured=False)
+        for found in self._later:
+            self._keep(found, 0, measured=True)
+        self._seen, self._later = set(), set()
 
-    def _keep(self, found: int, row: int) -> None:
+    def _keep(self, found: int, row: int, measured: bool) -> None:
         bucket = self._buckets[found % BUCKETS]
         bucket.append(found)
-        bucket.append(row)
+        bucket.append(2 * row + measured)
         self._waiting += 2
         if self._waiting >= _BUFFERED:
             self._write()
@@ -97,7 +127,7 @@ class Duplicates:
         with path.open("rb") as file:
             values.fromfile(file, path.stat().st_size // values.itemsize)
         seen: set[int] = set()
+        later: set[int] = set()
         for at in range(0, len(values), 2):
-            if values[at] in seen:
-                self._tell(values[at + 1])
-            seen.add(values[at])
+            row, measured = divmod(values[at + 1], 2)
+            self._meet(row, values[at], bool(measured), seen, later)

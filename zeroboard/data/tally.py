@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from zeroboard.contract.problems import Scalar, Severity
@@ -32,18 +33,32 @@ class Tally:
 
     def __init__(self) -> None:
         self.total = 0
-        self.usable = 0
-        self.changed = 0
+        self.good = 0
+        """Rows that can be used, whatever became of the whole."""
+        self.mended = 0
+        """Of these."""
+        self.file: str | None = None
+        """The one of several files that is being read."""
+        self._failed = False
         self._kinds: dict[tuple[str, Severity], _Kind] = {}
         self._whole: list[DataProblem] = []
-        self._last: list[DataProblem] = []
 
     def add(self, judged: Judged) -> None:
         self.total += 1
-        self.usable += judged.usable
+        self.good += judged.usable
         if judged.findings:
-            self.changed += judged.changed
+            self.mended += judged.changed
             self._note(judged)
+
+    @property
+    def usable(self) -> int:
+        """Rows that can be used; none where the whole is refused."""
+        return 0 if self._failed else self.good
+
+    @property
+    def changed(self) -> int:
+        """Of the usable ones."""
+        return 0 if self._failed else self.mended
 
     def _note(self, judged: Judged) -> None:
         seen: set[tuple[str, Severity]] = set()
@@ -63,25 +78,27 @@ class Tally:
                 kind.rows.append(judged.row)
 
     def fail(self, item: FileFault) -> None:
-        """The data set as a whole is refused, whatever its rows were."""
+        """The data set as a whole is refused, whatever its rows were, and are."""
+        self._failed = True
         self.total = max(self.total, item.row)
-        self.usable = self.changed = 0
         fault = item.fault
         row = fault.params.get("row")
         rows = (row,) if isinstance(row, int) else ()
         self._whole.append(
-            DataProblem(code=fault.code, severity="error", count=1, rows=rows, says=fault.says, params=fault.params)
+            DataProblem(
+                code=fault.code,
+                severity="error",
+                count=1,
+                rows=rows,
+                says=fault.says,
+                params=fault.params,
+                file=self.file,
+            )
         )
 
     def whole(self, code: str, severity: Severity, says: str | None = None, **params: Scalar) -> None:
         """Something about the file itself."""
-        self._whole.append(DataProblem(code=code, severity=severity, count=1, says=says, params=params))
-
-    def rows(self, code: str, severity: Severity, count: int, rows: tuple[int, ...]) -> None:
-        """Something about rows that was found at the end."""
-        self._last.append(
-            DataProblem(code=code, severity=severity, count=count, rows=rows, params=_params(count, rows))
-        )
+        self._whole.append(DataProblem(code=code, severity=severity, count=1, says=says, params=params, file=self.file))
 
     def problems(self) -> tuple[DataProblem, ...]:
         """Those of the file first, then those of rows in the order of their first row."""
@@ -97,8 +114,16 @@ class Tally:
             )
             for (code, _), kind in self._kinds.items()
         ]
-        return (*self._whole, *of_rows, *self._last)
+        return (*self._whole, *of_rows)
 
 
-def _params(count: int, rows: list[int] | tuple[int, ...]) -> dict[str, Scalar]:
+def row_problem(
+    code: str, severity: Severity, count: int, rows: Sequence[int], says: str | None = None
+) -> DataProblem:
+    """Something about rows that was found at the end; `rows`: the first of them."""
+    params = _params(count, rows)
+    return DataProblem(code=code, severity=severity, count=count, rows=tuple(rows), says=says, params=params)
+
+
+def _params(count: int, rows: Sequence[int]) -> dict[str, Scalar]:
     return {"count": count, "rows": ", ".join(map(str, rows)) + (" …" if count > len(rows) else "")}

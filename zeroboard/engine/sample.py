@@ -64,7 +64,7 @@ def look(request: SampleRequest) -> SampleView:
 
 def _find(request: SampleRequest) -> Conversation:
     try:
-        for one in conversations(Path(request.data_path), request.columns):
+        for one in conversations(Path(request.data_path), request.columns, request.mix):
             if one.row == request.row:
                 return one
             if one.row > request.row:

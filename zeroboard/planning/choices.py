@@ -169,16 +169,30 @@ def small_choices(
         found.append(_decide("train.warmup_ratio", warm, "decision.warmup", warm=warm, steps=steps))
     if steps is None:
         found.append(_decide("steps", None, "decision.steps.unknown"))
-    if spec.data.evaluation:
+    if tokens is not None and tokens.parts:
+        found += _mixed(spec, tokens)
+    if spec.data.share or spec.data.mix.held_out is not None:
         found += _evaluation(spec, tokens)
     if spec.train.save_every is None:
         found.append(_decide("train.save_every", None, "decision.save.end"))
     return tuple(found)
 
 
+def _mixed(spec: RunSpec, tokens: TokenFacts) -> list[Decision]:
+    """What each file gives to an epoch."""
+    files = [("data.weight", spec.data.path), *(("data.more", one.path) for one in spec.data.more)]
+    return [
+        _decide(field, part.seen, "decision.mix", path=path, seen=part.seen, rows=part.rows, weight=f"{weight:g}")
+        for (field, path), part, weight in zip(files, tokens.parts, spec.data.mix.weights, strict=True)
+    ]
+
+
 def _evaluation(spec: RunSpec, tokens: TokenFacts | None) -> list[Decision]:
     found: list[Decision] = []
-    if tokens is not None:
+    if tokens is not None and tokens.held is not None:
+        held, path = tokens.evaluation, spec.data.eval_path
+        found.append(_decide("data.eval_path", held, "decision.evaluation.file", held=held, path=path))
+    elif tokens is not None:
         total = tokens.rows + tokens.evaluation
         found.append(
             _decide("data.evaluation", tokens.evaluation, "decision.evaluation", held=tokens.evaluation, total=total)

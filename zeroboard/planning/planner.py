@@ -166,6 +166,7 @@ def _complete(plan: Plan, work: _Work, count: int | None, python: str) -> Plan:
     zero, files, run = work.spec.zero, dict(plan.files), plan.run_id or NO_RUN
     name = config_name(zero.stage, zero.offload)
     decisions = plan.decisions
+    mix = work.data.mix.as_weighed(work.spec.data.mix)
     if name is not None:
         files[name] = to_json(_config(work, count, plan.run_id or NO_RUN))
         decisions = (*decisions, *_bucket_choice(work))
@@ -181,14 +182,16 @@ def _complete(plan: Plan, work: _Work, count: int | None, python: str) -> Plan:
         model_path=work.model.path,
         model_name=work.model.name,
         data_path=work.data.path,
+        mix=mix,
         data_format=work.data.format,
         tokens_key=tokens_key(
             Path(work.data.path),
             work.model,
             work.spec.data.max_length,
-            evaluation=work.spec.data.evaluation,
+            evaluation=work.spec.data.share,
             seed=work.spec.train.seed,
             columns=work.spec.data.chosen,
+            mix=mix,
         ),
         steps=count,
         save_every=work.spec.train.save_every,

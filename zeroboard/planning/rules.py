@@ -9,11 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from zeroboard.contract.plan import DTYPE_BYTES
-from zeroboard.contract.problems import Problem, Scalar, problem
-from zeroboard.planning import zero_rules
+from zeroboard.contract.problems import Problem, problem
+from zeroboard.planning import data_rules, zero_rules
 from zeroboard.planning.choices import BF16_CAPABILITY, lowest_capability, usable_gpus
 from zeroboard.planning.facts import Facts
-from zeroboard.planning.tokens import RECURRENT, nothing_learned
+from zeroboard.planning.tokens import RECURRENT
 from zeroboard.planning.visible import visible_gpus
 from zeroboard.zero.promise import targeted
 
@@ -157,48 +157,6 @@ def _gib(size: int) -> str:
     return f"{size / 2**30:.2f} GiB" if size >= 1 << 28 else f"{size / 2**20:.1f} MiB"
 
 
-def data_good(facts: Facts) -> list[Problem]:
-    """Rows that cannot be used, or of which nothing is learned within the maximum length."""
-    data, tokens, code, field = facts.data, facts.tokens, "data-refused", "data.path"
-    if data is None:
-        return []
-    errors = [problem for problem in data.problems if problem.severity == "error"]
-    if not data.trainable:
-        # the reasons themselves, in the words of the data's own report
-        errors = errors or [problem for problem in data.problems if problem.code == "unknown-format"]
-        reasons = [Problem(code=code, field=field, says=p.message_key, params=p.params) for p in errors]
-        return [problem(code, field, params={"path": data.path, "total": data.total}), *reasons]
-    found = []
-    if data.refused:
-        rows = ", ".join(str(row) for problem in errors for row in problem.rows[:5]) or "-"
-        needed, accepted = data.share_refused, facts.spec.data.accept_refused
-        params: dict[str, Scalar] = {"refused": data.refused, "total": data.total, "rows": rows}
-        if needed > accepted:
-            params |= {"share": f"{needed:.1%}", "accepted": f"{accepted:.1%}"}
-            mend = {"data.accept_refused": needed}
-            found.append(problem(code, "data.accept_refused", "many", params, mend=mend))
-        else:
-            found.append(problem(code, field, "some", params, severity="warning"))
-    if tokens is not None:
-        params = {"count": tokens.without_trainable, "length": facts.spec.data.max_length}
-        nothing = nothing_learned(tokens, path=Path(data.path), max_length=facts.spec.data.max_length)
-        if nothing is not None and nothing.code == "template-refused":
-            found.append(nothing)
-        elif nothing is not None:
-            found.append(problem(code, "data.max_length", "nothing-learned", params))
-        elif tokens.without_trainable:
-            found.append(problem(code, "data.max_length", "left-out", params, severity="warning"))
-        if tokens.rows and tokens.truncated:
-            params = {
-                "count": tokens.truncated,
-                "lost": tokens.end_token_lost,
-                "length": facts.spec.data.max_length,
-                "longest": tokens.longest,
-            }
-            found.append(problem(code, "data.max_length", "truncated", params, severity="warning"))
-    return found
-
-
 def model_good(facts: Facts) -> list[Problem]:
     """Code of its own, a missing chat template, a length that the model was not made for."""
     model, spec = facts.model, facts.spec
@@ -245,7 +203,7 @@ def targets_exist(facts: Facts) -> list[Problem]:
 def paths_safe(facts: Facts) -> list[Problem]:
     """Folders of the operating system that hold no real files."""
     found = []
-    for field, path in (("model.path", facts.spec.model.path), ("data.path", facts.spec.data.path)):
+    for field, path in (("model.path", facts.spec.model.path), *data_rules.read_from(facts.spec.data)):
         try:
             real = Path(path).expanduser().resolve()
         except (OSError, ValueError, RuntimeError):  # no file can have this name; that it is missing is told elsewhere
@@ -273,7 +231,9 @@ def ignored_choices(facts: Facts) -> list[Problem]:
         found += [(f"method.{name}", "lora") for name in names]
     if spec.train.save_every is None:
         found += [(f"train.{name}", "checkpoints") for name in zero_rules.changed(spec.train, ("keep_checkpoints",))]
-    if not spec.data.evaluation:
+    if spec.data.evaluation != spec.data.share:
+        found.append(("data.evaluation", "measured"))
+    if not spec.data.share and spec.data.mix.held_out is None:
         found += [(f"train.{name}", "evaluation") for name in zero_rules.changed(spec.train, ("evaluate_every",))]
     return [
         problem("ignored-choice", field, variant, {"field": field, "trainable": facts.trainable}, severity="warning")
@@ -298,7 +258,9 @@ RULES: tuple[Rule, ...] = (
     model_good,
     packing_isolated,
     targets_exist,
-    data_good,
+    data_rules.data_good,
+    data_rules.data_told_apart,
+    data_rules.measured_good,
     paths_safe,
     disk_space,
     shared_memory,

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from zeroboard.contract.given import json_kind, shown
 from zeroboard.contract.problems import Problem, Scalar
-from zeroboard.contract.spec import FieldFacts, RunSpec, fields
+from zeroboard.contract.spec import MOST_MIXED, FieldFacts, RunSpec, fields
 from zeroboard.errors import NotFound, Refused, UsageError
 from zeroboard.messages import Language, say
 from zeroboard.paths import reachable
@@ -23,6 +23,8 @@ SIZE_LIMIT = 1 << 20
 """Bytes of the largest spec that is read."""
 
 _FIELDS: dict[str, FieldFacts] = {facts.key: facts for facts in fields()}
+_INNER: dict[str, FieldFacts] = {facts.key: facts for whole in _FIELDS.values() for facts in whole.inner}
+"""What each of several parts holds (`data.more.weight`)."""
 _SECTIONS = frozenset(key.split(".")[0] for key in _FIELDS if "." in key)
 _MISSING = {"model": "model-missing", "data": "data-missing"}
 _EXAMPLES: dict[str, str] = {"model.path": "SmolLM2-135M-Instruct", "data.path": "demo-en"}
@@ -207,6 +209,19 @@ def _switches(value: Mapping[str, Any]) -> list[Problem]:
         section = value.get(head) if head else value
         if facts.kind in ("integer", "number") and isinstance(section, Mapping) and isinstance(section.get(name), bool):
             found.append(_wrong_type(key, section[name]))
+        if facts.kind == "parts" and isinstance(section, Mapping):
+            found += _switches_within(facts, section.get(name))
+    return found
+
+
+def _switches_within(facts: FieldFacts, parts: object) -> list[Problem]:
+    """The same in each of several parts."""
+    found: list[Problem] = []
+    for at, part in enumerate(parts if isinstance(parts, list) else []):
+        for inner in facts.inner:
+            value = part.get(inner.key.rpartition(".")[2]) if isinstance(part, Mapping) else None
+            if inner.kind in ("integer", "number") and isinstance(value, bool):
+                found.append(_within(facts, [at, inner.key.rpartition(".")[2]], "bool_type", value))
     return found
 
 
@@ -214,16 +229,17 @@ def _problem(path: list[str], kind: str, detail: Any) -> Problem:
     """One of pydantic's errors as a problem."""
     key = ".".join(path[:2]) if path[0] in _SECTIONS else path[0]
     given = detail.get("input")
+    facts = _FIELDS.get(key)
+    if facts is not None and facts.kind == "parts":
+        return _within(facts, [*path[2:]], kind, given)
     if kind == "extra_forbidden":
         return _unknown(key)
     if kind == "missing":
         return Problem(
             code=_MISSING[path[0]], field=key if "." in key else f"{key}.path", says=f"problem.{_MISSING[path[0]]}.none"
         )
-    if kind in ("literal_error", "string_too_short", "string_too_long") or kind.startswith(("greater_", "less_")):
-        return _out_of_range(key, given)
-    if kind in ("finite_number", "int_parsing_size") or (kind == "int_from_float" and _huge(given)):
-        return _out_of_range(key, given)
+    if facts is not None and _is_out_of_range(kind, given):
+        return _out_of_range(facts, given)
     if key in _SECTIONS:
         params: dict[str, Scalar] = {
             "key": key,
@@ -234,13 +250,48 @@ def _problem(path: list[str], kind: str, detail: Any) -> Problem:
     return _wrong_type(key, given)
 
 
+def _within(facts: FieldFacts, path: Sequence[str | int], kind: str, given: object) -> Problem:
+    """What is wrong with one of several parts, whose field in the form is that of all; parts are numbered from 1."""
+    if len(path) == 0:
+        says, code = ("problem.value-range.parts", "value-range") if kind == "too_long" else (None, "wrong-type")
+        params: dict[str, Scalar] = {"key": facts.key, "found": json_kind(given), "most": MOST_MIXED}
+        return Problem(code=code, field=facts.key, says=says or "problem.wrong-type.parts", params=params)
+    number = f"{facts.key}[{int(path[0]) + 1}]"
+    if len(path) == 1:
+        params = {"key": number, "found": json_kind(given), "value": shown(given)}
+        return Problem(code="wrong-type", field=facts.key, says="problem.wrong-type.part", params=params)
+    inner = _INNER.get(f"{facts.key}.{path[1]}")
+    if inner is None:
+        near = ", ".join(one.key.rpartition(".")[2] for one in facts.inner)
+        says, params = "problem.unknown-key.part", {"key": f"{number}.{str(path[1])[:80]}", "names": near}
+        return Problem(code="unknown-key", field=facts.key, says=says, params=params)
+    if kind == "missing":
+        return Problem(code="data-missing", field=facts.key, says="problem.data-missing.part", params={"key": number})
+    found = _judged(inner, kind, given)
+    key = f"{number}.{path[1]}"
+    return found.model_copy(update={"field": facts.key, "params": {**found.params, "key": key}})
+
+
+def _judged(facts: FieldFacts, kind: str, given: object) -> Problem:
+    """A value that is none of the field's."""
+    return _out_of_range(facts, given) if _is_out_of_range(kind, given) else _wrong_type(facts.key, given)
+
+
+def _is_out_of_range(kind: str, given: object) -> bool:
+    if kind in ("literal_error", "string_too_short", "string_too_long") or kind.startswith(("greater_", "less_")):
+        return True
+    return kind in ("finite_number", "int_parsing_size") or (kind == "int_from_float" and _huge(given))
+
+
 def _huge(given: object) -> bool:
     return isinstance(given, float) and abs(given) >= 2**53
 
 
 def _unknown(key: str) -> Problem:
-    # the right name in the wrong section, else the nearest name
-    near = [name for name in _FIELDS if name.rpartition(".")[2] == key.rpartition(".")[2]]
+    # the right name in the wrong section, else a word of it with its letters in another order, else the nearest name
+    leaf = key.rpartition(".")[2]
+    near = [name for name in _FIELDS if name.rpartition(".")[2] == leaf]
+    near = near or [name for name in _FIELDS if sorted(leaf) in map(sorted, name.rpartition(".")[2].split("_"))]
     near = near or difflib.get_close_matches(key, [*_FIELDS, *_SECTIONS], n=1, cutoff=0.6)
     if near:
         return Problem(
@@ -252,8 +303,8 @@ def _unknown(key: str) -> Problem:
     return Problem(code="unknown-key", field=key[:80], params={"key": key[:80]})
 
 
-def _out_of_range(key: str, given: object) -> Problem:
-    facts = _FIELDS[key]
+def _out_of_range(facts: FieldFacts, given: object) -> Problem:
+    key = facts.key
     params: dict[str, Scalar] = {"key": key, "value": shown(given)}
     if facts.choices:
         params["choices"] = ", ".join(facts.choices)
@@ -266,7 +317,7 @@ def _out_of_range(key: str, given: object) -> Problem:
 
 
 def _wrong_type(key: str, given: object) -> Problem:
-    facts = _FIELDS.get(key)
+    facts = _FIELDS.get(key) or _INNER.get(key)
     kind = facts.kind if facts is not None else "text"
     if kind == "text" and isinstance(given, str):
         text = given[:60].encode("utf-8", "backslashreplace").decode()

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from zeroboard.catalogue import bundled_model
+from zeroboard.contract.mix import PLAIN, DataPart, Mix
 from zeroboard.contract.plan import TOKENS_VERSION, ModelFacts, TokenFacts
 from zeroboard.contract.problems import Problem, Scalar
 from zeroboard.contract.spec import Packing
@@ -25,10 +26,12 @@ def tokens_key(
     evaluation: float = 0.0,
     seed: int = 0,
     columns: Mapping[str, str] = MappingProxyType({}),
+    mix: Mix = PLAIN,
 ) -> str:
     """The folder's name in `cache/tokens/`: 32 hexadecimal digits over data, tokenizer, maximum length and version.
 
-    `columns`: what a person says that columns mean.
+    `columns`: what a person says that columns mean. `mix`: what there is besides, by absolute paths; the contents,
+    columns and weights of its files count, and the seed where a weight leaves a choice to it.
 
     Where rows are held out their share counts, and the seed that chooses them; otherwise the seed changes nothing.
 
@@ -40,7 +43,13 @@ def tokens_key(
         parts += [evaluation, seed]
     if columns:
         parts.append(sorted(columns.items()))
+    if not mix.plain:
+        parts += [list(mix.weights), [_part(one) for one in (*mix.more, mix.held_out)], seed if mix.drawn else None]
     return sha256_text(to_json(parts, indent=None))[:32]
+
+
+def _part(part: DataPart | None) -> object:
+    return None if part is None else [content(Path(part.path)), sorted(part.columns.items())]
 
 
 def content(data: Path) -> str | list[str]:

@@ -115,9 +115,16 @@ def trained_rows(paths: Paths, plan: Plan, spec: RunSpec) -> TrainedRows | None:
     resolved, model = plan.resolved, plan.model
     if resolved is None or model is None:
         return None
-    data, share, seed = Path(resolved.data_path), spec.data.evaluation, spec.train.seed
     try:
-        key = tokens_key(data, model, spec.data.max_length, evaluation=share, seed=seed, columns=spec.data.chosen)
+        key = tokens_key(
+            Path(resolved.data_path),
+            model,
+            spec.data.max_length,
+            evaluation=spec.data.share,
+            seed=spec.train.seed,
+            columns=spec.data.chosen,
+            mix=resolved.mix,
+        )
     except OSError:  # gone since, or unreadable
         key = None
     return TrainedRows(

@@ -62,9 +62,10 @@ def tokenise(context: Context, resolved: Resolved, spec: RunSpec) -> TokenFacts:
             data_path=resolved.data_path,
             model_path=resolved.model_path,
             max_length=spec.data.max_length,
-            evaluation=spec.data.evaluation,
+            evaluation=spec.data.share,
             seed=spec.train.seed,
             columns=spec.data.chosen,
+            mix=resolved.mix,
             target=str(target),
             trust_remote_code=spec.model.trust_remote_code,
         )
@@ -78,16 +79,20 @@ def tokenise(context: Context, resolved: Resolved, spec: RunSpec) -> TokenFacts:
 def check_data(context: Context, resolved: Resolved, spec: RunSpec) -> None:
     """The data is that of the preview: else other tokens would be kept under its name. Raises `Failed`."""
     model, data = context.plan.model, Path(resolved.data_path)
-    if model is None or not data.is_file():  # the engine says what is missing
+    if model is None or not data.exists():  # the engine says what is missing
         return
-    key = tokens_key(
-        data,
-        model,
-        spec.data.max_length,
-        evaluation=spec.data.evaluation,
-        seed=spec.train.seed,
-        columns=spec.data.chosen,
-    )
+    try:
+        key = tokens_key(
+            data,
+            model,
+            spec.data.max_length,
+            evaluation=spec.data.share,
+            seed=spec.train.seed,
+            columns=spec.data.chosen,
+            mix=resolved.mix,
+        )
+    except FileNotFoundError:  # of the mix
+        return
     if key != resolved.tokens_key:
         raise Failed(
             Problem(code="plan-changed", field="data.path", says="run.failed.data-changed", params={"path": str(data)})

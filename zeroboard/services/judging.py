@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
 from zeroboard.catalogue import DATASETS
+from zeroboard.contract.mix import PLAIN, DataPart, Mix
 from zeroboard.contract.problems import Problem
 from zeroboard.contract.reports import DataReport
 from zeroboard.contract.spec import DataSpec
@@ -76,20 +77,31 @@ def data_file(path_or_name: str) -> Path:
     return found
 
 
+def mix_at(paths: Paths, mix: Mix) -> Mix:
+    """The mix by the places of its files; raises `NotFound` with the name of one that is not there."""
+
+    def there(part: DataPart) -> DataPart:
+        return part.model_copy(update={"path": str(data_file(located(paths, part.path)))})
+
+    held_out = there(mix.held_out) if mix.held_out is not None else None
+    return mix.model_copy(update={"more": tuple(map(there, mix.more)), "held_out": held_out})
+
+
 def judge_data(
-    path_or_name: str, on_progress: OnProgress | None = None, *, columns: Columns = NO_COLUMNS
+    path_or_name: str, on_progress: OnProgress | None = None, *, columns: Columns = NO_COLUMNS, mix: Mix = PLAIN
 ) -> DataReport:
     """Judge a data file, or a folder, row by row; raises `NotFound` (`error.data-unreadable`: there, but closed).
 
     The last few are remembered until the file changes. `on_progress` is called with the share that is read; `columns`
-    say what columns mean, our name → theirs.
+    say what columns mean, our name → theirs. `mix`: what is judged with it, by absolute paths.
     """
-    key = _key(path_or_name, columns)
+    mix = mix.unweighed
+    key = _key(path_or_name, columns, mix)
     known = _judged.get(key)
     if known is not None:
         return known
     try:
-        report = judge(data_file(path_or_name), columns=columns, on_progress=on_progress)
+        report = judge(data_file(path_or_name), columns=columns, mix=mix, on_progress=on_progress)
     except OSError as error:
         raise _unreadable(path_or_name, error) from error
     while len(_judged) >= REMEMBERED:
@@ -98,8 +110,19 @@ def judge_data(
     return report
 
 
-def _key(path_or_name: str, columns: Columns) -> _Key:
+def _key(path_or_name: str, columns: Columns, mix: Mix) -> _Key:
     """What a report hangs on; raises `NotFound`. Time and size stand for a file's content."""
+    parts = [(path_or_name, columns), *((part.path, part.columns) for part in _parts(mix))]
+    return (len(mix.more), *(_stamps(path, meant) for path, meant in parts))
+
+
+def _parts(mix: Mix) -> Iterator[DataPart]:
+    yield from mix.more
+    if mix.held_out is not None:
+        yield mix.held_out
+
+
+def _stamps(path_or_name: str, columns: Columns) -> _Key:
     path = data_file(path_or_name)
     try:
         stamps = tuple((file, facts.st_mtime_ns, facts.st_size) for file in data_files(path) for facts in [file.stat()])
@@ -123,14 +146,19 @@ class Judgement:
     """A person stopped it."""
     error: NotFound | None = None
 
-    def problem(self, path: str) -> Problem | None:
-        """Why there is no report, as the plan tells it."""
+    def problem(self, path: str, mix: Mix = PLAIN) -> Problem | None:
+        """Why there is no report, as the plan tells it; `path` and those of `mix` as they were written."""
         if self.error is not None:
             says = f"problem.data-missing.{SAID[self.error.says]}" if self.error.says in SAID else None
-            if says is None and hub.looks_like_hub(path):
+            absent, field = str(self.error.params.get("path", path)), "data.path"
+            if mix.held_out is not None and mix.held_out.path == absent:
+                field = "data.eval_path"
+            if any(part.path == absent for part in mix.more):
+                field = "data.more"
+            shown = path if field == "data.path" else absent
+            if says is None and hub.looks_like_hub(shown):
                 says = "problem.data-missing.hub"
-            params = {**self.error.params, "path": path}
-            return Problem(code="data-missing", field="data.path", says=says, params=params)
+            return Problem(code="data-missing", field=field, says=says, params={**self.error.params, "path": shown})
         if self.report is not None:
             return None
         says = "problem.data-unjudged.stopped" if self.stopped else None
@@ -140,7 +168,8 @@ class Judgement:
 def judged_now(paths: Paths, spec: DataSpec) -> Judgement:
     """The data of a spec judged, however long that takes."""
     try:
-        return Judgement(report=judge_data(located(paths, spec.path), columns=spec.chosen))
+        mix = mix_at(paths, spec.mix)
+        return Judgement(report=judge_data(located(paths, spec.path), columns=spec.chosen, mix=mix))
     except NotFound as error:
         return Judgement(error=error)
 
@@ -155,6 +184,7 @@ class _Job:
 
     name: str
     columns: Columns
+    mix: Mix
     done: float = 0.0
     wanted: float = field(default_factory=time.monotonic)
     stop: threading.Event = field(default_factory=threading.Event)
@@ -177,11 +207,14 @@ class Judging:
         self._lock = threading.Lock()
         self._places = threading.Semaphore(AT_ONCE)
 
-    def look(self, name: str, *, columns: Columns = NO_COLUMNS, wait: float = PATIENCE) -> Judgement:
-        """How far the file is, after at most `wait` seconds; begins where nobody has. Raises what broke it."""
+    def look(self, name: str, *, columns: Columns = NO_COLUMNS, mix: Mix = PLAIN, wait: float = PATIENCE) -> Judgement:
+        """How far the file is, after at most `wait` seconds; begins where nobody has. Raises what broke it.
+
+        `mix`: what is judged with it, as it was written.
+        """
         try:
-            name = located(self._paths, name)
-            key = _key(name, columns)
+            name, mix = located(self._paths, name), mix_at(self._paths, mix).unweighed
+            key = _key(name, columns, mix)
         except NotFound as error:
             return Judgement(error=error)
         known = _judged.get(key)
@@ -191,30 +224,31 @@ class Judging:
             self._forget(key)
             job = self._jobs.get(key)
             if job is None:
-                job = self._jobs[key] = _Job(name, dict(columns))
+                job = self._jobs[key] = _Job(name, dict(columns), mix)
                 threading.Thread(target=self._work, args=(job,), name="judging", daemon=True).start()
         job.wanted = time.monotonic()
         if not job.ended.wait(wait):
             return Judgement(done=job.done)
         return self._ended(key, job)
 
-    def stop(self, name: str, *, columns: Columns = NO_COLUMNS) -> None:
+    def stop(self, name: str, *, columns: Columns = NO_COLUMNS, mix: Mix = PLAIN) -> None:
         """End it; it stays ended until `again`."""
-        job = self._job(name, columns)
+        job = self._job(name, columns, mix)
         if job is not None:
             job.stop.set()
             job.ended.wait(PATIENCE)
 
-    def again(self, name: str, *, columns: Columns = NO_COLUMNS) -> None:
+    def again(self, name: str, *, columns: Columns = NO_COLUMNS, mix: Mix = PLAIN) -> None:
         """Forget that it was stopped: the next look begins anew."""
         with self._lock:
-            job = self._job(name, columns)
+            job = self._job(name, columns, mix)
             if job is not None and job.ended.is_set():
                 self._jobs = {key: other for key, other in self._jobs.items() if other is not job}
 
-    def _job(self, name: str, columns: Columns) -> _Job | None:
+    def _job(self, name: str, columns: Columns, mix: Mix) -> _Job | None:
         try:
-            return self._jobs.get(_key(located(self._paths, name), columns))
+            mix = mix_at(self._paths, mix).unweighed
+            return self._jobs.get(_key(located(self._paths, name), columns, mix))
         except NotFound:  # gone since: nothing is to be ended
             return None
 
@@ -243,8 +277,9 @@ class Judging:
             while not self._places.acquire(timeout=0.1):
                 job.told(0.0)
             try:
-                job.outcome = judge_data(job.name, job.told, columns=job.columns)
-                content(data_file(job.name))  # the plan asks for it, and need not wait then
+                job.outcome = judge_data(job.name, job.told, columns=job.columns, mix=job.mix)
+                for path in (job.name, *job.mix.paths):
+                    content(data_file(path))  # the plan asks for it, and need not wait then
             finally:
                 self._places.release()
         except Exception as error:  # noqa: BLE001 - whoever looks raises it

@@ -139,7 +139,7 @@ def _facts(
         lacking = hub.without_code(spec.model.path, paths)
         problems = (*problems, *([lacking] if lacking is not None else []))
     judged = judged or judged_now(paths, spec.data)
-    data, missing = judged.report, judged.problem(spec.data.path)
+    data, missing = judged.report, judged.problem(spec.data.path, spec.data.mix)
     if data is not None and hub.names_hub(spec.data.path):
         data = data.model_copy(update={"commit": from_hub(paths, spec.data.path).manifest.commit})
     if missing is not None:
@@ -181,8 +181,9 @@ def _tokens(paths: Paths, spec: RunSpec, model: ModelFacts | None, data: DataRep
         data_file(located(paths, spec.data.path)),
         model,
         spec.data.max_length,
-        evaluation=spec.data.evaluation,
+        evaluation=spec.data.share,
         seed=spec.train.seed,
         columns=spec.data.chosen,
+        mix=data.mix.as_weighed(spec.data.mix),
     )
     return read_tokens(paths.tokens / key)

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from zeroboard.catalogue import bundled_model
+from zeroboard.contract.mix import PLAIN, Mix
 from zeroboard.contract.plan import Decision, ModelFacts, TokenFacts, read_tokens
 from zeroboard.contract.problems import Problem, Scalar, Severity, errors
 from zeroboard.contract.reports import DataProblem, DataReport
@@ -19,7 +20,7 @@ from zeroboard.paths import Paths
 from zeroboard.planning.models import read_model
 from zeroboard.planning.tokens import suggest_length, tokens_key
 from zeroboard.runs import verbs
-from zeroboard.services.judging import data_file, located
+from zeroboard.services.judging import data_file, located, mix_at
 from zeroboard.services.models import prepare_model
 
 NO_COLUMNS: Mapping[str, str] = MappingProxyType({})
@@ -37,11 +38,12 @@ def with_tokens(
     evaluation: float = 0.0,
     seed: int = 0,
     columns: Mapping[str, str] = NO_COLUMNS,
+    mix: Mix = PLAIN,
     trust_remote_code: bool = False,
     on_progress: OnTokens | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> DataReport:
-    """The report of a data file with what its tokens are, and what is wrong with them, added.
+    """The report of a data file with what its tokens are, and what is wrong with them, added. `mix`: by absolute paths.
 
     `tokens` stays None where nothing in the file is trainable, or where a problem of the model or of the file stands in
     the way (it is added). A bundled model is prepared first. Raises `EngineFailed`, and `Cancelled` of `runs.verbs`.
@@ -60,6 +62,7 @@ def with_tokens(
             evaluation=evaluation,
             seed=seed,
             columns=columns,
+            mix=mix,
             trust_remote_code=trust_remote_code,
             on_progress=on_progress,
             cancelled=cancelled,
@@ -78,12 +81,14 @@ def tokenised(
     evaluation: float = 0.0,
     seed: int = 0,
     columns: Mapping[str, str] = NO_COLUMNS,
+    mix: Mix = PLAIN,
     trust_remote_code: bool = False,
     on_progress: OnTokens | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> TokenFacts:
     """What tokenising gives, done now where it was not done before; raises `Refused`, `EngineFailed`, `Cancelled`."""
-    target = paths.tokens / tokens_key(data, model, max_length, evaluation=evaluation, seed=seed, columns=columns)
+    key = tokens_key(data, model, max_length, evaluation=evaluation, seed=seed, columns=columns, mix=mix)
+    target = paths.tokens / key
     there = read_tokens(target)
     if there is not None:
         return there
@@ -96,6 +101,7 @@ def tokenised(
         evaluation=evaluation,
         seed=seed,
         columns=dict(columns),
+        mix=mix,
         target=str(target.absolute()),
         trust_remote_code=trust_remote_code,
     )
@@ -115,9 +121,13 @@ def sample(
     row: int,
     max_length: int,
     columns: Mapping[str, str] = NO_COLUMNS,
+    mix: Mix = PLAIN,
     trust_remote_code: bool = False,
 ) -> SampleView:
-    """One row as the model will see it. Raises `NotFound`, `Refused` (no such row, the template), `EngineFailed`."""
+    """One row as the model will see it; `mix` as it was written.
+
+    Raises `NotFound`, `Refused` (no such row, the template), `EngineFailed`.
+    """
     facts, problems = read_model(model, paths)
     if facts is None:
         raise Refused(problems)
@@ -129,6 +139,7 @@ def sample(
         row=row,
         max_length=max_length,
         columns=dict(columns),
+        mix=mix_at(paths, mix),
         trust_remote_code=trust_remote_code,
     )
     answer = verbs.call("sample", request, log_to=paths.logs / "tokenise.log")
@@ -166,15 +177,17 @@ def of_spec(paths: Paths, spec: RunSpec, *, start: bool, on_progress: OnTokens |
     if model is None:
         raise Refused(problems)
     data, wanted = data_file(located(paths, spec.data.path)), spec.data
+    mix = mix_at(paths, wanted.mix)
     if start:
         tokens: TokenFacts | None = tokenised(
             paths,
             data,
             model,
             max_length=wanted.max_length,
-            evaluation=wanted.evaluation,
+            evaluation=wanted.share,
             seed=spec.train.seed,
             columns=wanted.chosen,
+            mix=mix,
             trust_remote_code=spec.model.trust_remote_code,
             on_progress=on_progress,
         )
@@ -183,9 +196,10 @@ def of_spec(paths: Paths, spec: RunSpec, *, start: bool, on_progress: OnTokens |
             data,
             model,
             wanted.max_length,
-            evaluation=wanted.evaluation,
+            evaluation=wanted.share,
             seed=spec.train.seed,
             columns=wanted.chosen,
+            mix=mix,
         )
         tokens = read_tokens(paths.tokens / key)
     return None if tokens is None else seen(tokens, model, wanted.max_length)

@@ -144,7 +144,9 @@ def _trains_on(paths: Paths, run_id: str, file: Path) -> bool:
         resolved = registry.read_plan(paths.run(run_id)).resolved
     except ZeroBoardError:  # damaged or gone: its own page says so
         return False
-    return resolved is not None and Path(resolved.data_path).resolve() == file.resolve()
+    if resolved is None:
+        return False
+    return file.resolve() in {Path(path).resolve() for path in (resolved.data_path, *resolved.mix.paths)}
 
 
 def plain(name: str) -> str:

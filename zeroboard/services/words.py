@@ -10,7 +10,7 @@ from typing import Any
 from zeroboard.contract.exports import ExportReport, ExportState
 from zeroboard.contract.plan import Decision, Plan, TokenFacts, plan_json
 from zeroboard.contract.problems import Problem
-from zeroboard.contract.reports import DataReport, DoctorReport, Proof, VerifyReport
+from zeroboard.contract.reports import DataProblem, DataReport, DoctorReport, Proof, VerifyReport
 from zeroboard.errors import Refused, ZeroBoardError
 from zeroboard.messages import Language, has, say
 from zeroboard.planning.render import Rendered
@@ -67,20 +67,33 @@ def data(value: DataReport, language: Language = "en") -> dict[str, Any]:
     """A data file, judged; `tokens` is null where no model was asked, or where something stands in the way."""
     problems = []
     for p in value.problems:
-        rows = ", ".join(str(row) for row in p.rows)
-        message = say(p.message_key, language, **{"count": p.count, "rows": rows, **p.params})
         said = {"code": p.code, "severity": p.severity, "count": p.count, "rows": list(p.rows)}
-        problems.append({**said, "message": message, "excerpt": p.excerpt})
+        problems.append({**said, "message": of_data(p, language), "excerpt": p.excerpt, "file": p.file})
     return {
         "format": value.format,
         "encoding": value.encoding,
         "rows": {"total": value.total, "usable": value.usable, "refused": value.refused, "changed": value.changed},
         "problems": problems,
-        "files": [file.model_dump(mode="json") for file in value.files],
+        "files": [{**file.model_dump(mode="json"), "refused": file.refused} for file in value.files],
         "columns": list(value.columns),
+        "evaluation": None if value.evaluation is None else _measured(value.evaluation, language),
         "tokens": None if value.tokens is None else tokens(value.tokens),
         "suggestion": None if value.suggestion is None else decision(value.suggestion, language),
     }
+
+
+def of_data(value: DataProblem, language: Language = "en") -> str:
+    """What is wrong with data; where it is about one of several files, with its name in front."""
+    key, rows = value.message_key, ", ".join(map(str, value.rows))
+    words = say(key, language, **{"count": value.count, "rows": rows, **value.params})
+    return words if value.file is None else say("ui.data.of-file", language, file=value.file, words=words)
+
+
+def _measured(value: DataReport, language: Language) -> dict[str, Any]:
+    """The evaluation file, judged; `overlap`: usable rows that are trained on as well."""
+    whole = data(value, language)
+    names = ("format", "encoding", "rows", "problems", "files", "columns")
+    return {"path": value.path, **{name: whole[name] for name in names}, "overlap": value.overlap}
 
 
 def tokens(value: TokenFacts) -> dict[str, Any]:
@@ -88,6 +101,8 @@ def tokens(value: TokenFacts) -> dict[str, Any]:
     names = "rows evaluation packed tokens learned longest truncated without_trainable end_token_lost template"
     return {
         **{name: getattr(value, name) for name in names.split()},
+        "parts": [part.model_dump(mode="json") for part in value.parts],
+        "held": None if value.held is None else value.held.model_dump(mode="json"),
         "histogram": [{"from": b.start, "to": b.end, "rows": b.rows} for b in value.histogram],
     }
 
@@ -120,7 +135,7 @@ def export(state: ExportState, value: ExportReport, language: Language = "en") -
         "kind": value.kind,
         "dtype": value.dtype,
         "bytes": value.bytes,
-        "files": [file.model_dump(mode="json") for file in value.files],
+        "files": [{**file.model_dump(mode="json"), "refused": file.refused} for file in value.files],
         "verdict": checked["verdict"],
         "checks": checked["checks"],
         "facts": checked["facts"],

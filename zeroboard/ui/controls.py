@@ -15,7 +15,7 @@ from gradio.component_meta import ComponentMeta
 from gradio.components import Component
 
 from zeroboard.messages import Language, say
-from zeroboard.ui.form import COLUMNS, OFFLOAD, OFFLOAD_WHAT, Widget, element_id
+from zeroboard.ui.form import COLUMNS, MIXED, OFFLOAD, OFFLOAD_WHAT, Widget, element_id
 
 
 def _handing_on(name: str, component: type[Component]) -> Any:
@@ -47,7 +47,7 @@ def control(
     """
     common: dict[str, Any] = {
         "label": label(widget, lang, words),
-        "info": hint(widget, lang, words),
+        "info": hint(widget, lang, words) or None,
         "elem_id": element_id(widget.key),
         "elem_classes": ["zb-field"],
     }
@@ -86,6 +86,9 @@ def label(widget: Widget, lang: Language, words: str | None = None) -> str:
         return say("ui.form.offload-what.label", lang)
     if widget.key.startswith(COLUMNS):
         return choice_label(widget, widget.key.removeprefix(COLUMNS), lang)
+    if widget.key.startswith(MIXED):
+        number, name = widget.key.removeprefix(MIXED).split(".")
+        return say(f"ui.mix.{name}", lang, n=int(number) + 1)
     unit = widget.field.unit
     name = say(f"{words or f'field.{widget.field.key}'}.label", lang)
     return f"{name} ({say(f'ui.unit.{unit}', lang)})" if unit else name
@@ -95,6 +98,8 @@ def hint(widget: Widget, lang: Language, words: str | None = None) -> str:
     """The sentence under the label; the field's bounds; its key, as the command line and the file name it."""
     if widget.key == OFFLOAD_WHAT:
         return say("ui.form.offload-what.hint", lang)
+    if widget.key.startswith(MIXED):
+        return ""  # one for all of them stands above
     if widget.key.startswith(COLUMNS):
         words = f"ui.columns.{widget.key.removeprefix(COLUMNS)}"
     own = "ui.form.offload" if widget.key == OFFLOAD else f"field.{widget.field.key}"

@@ -8,12 +8,13 @@ whether the model, the data and the machine allow it; that is the plan.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from zeroboard.contract.problems import Problem, Scalar
-from zeroboard.contract.spec import FieldFacts, Offload, RunSpec, fields
+from zeroboard.contract.spec import MOST_MIXED, FieldFacts, Offload, RunSpec, fields
 from zeroboard.files import sha256_text
 from zeroboard.services import prepare
 
@@ -28,6 +29,9 @@ WHAT = ("auto", "optimizer", "all")
 
 COLUMNS = "data.columns."
 """What the keys of the widgets begin with that say what a column means, one for each meaning."""
+
+MIXED = "data.more."
+"""What the keys of the widgets begin with that name further files: `data.more.0.path`, `.weight` and `.columns`."""
 
 LORA_FIELDS = ("method.rank", "method.alpha", "method.dropout", "method.targets")
 """Mean nothing unless the method is LoRA."""
@@ -67,6 +71,11 @@ def widgets() -> tuple[Widget, ...]:
             keys = [f"{field.key}.{name}" for name in field.choices]
             found += [Widget(key=key, field=field, card=card, advanced=True, choices=()) for key in keys]
             continue
+        if field.kind == "parts":
+            inner = [(n, one) for n in range(MOST_MIXED) for one in field.inner]
+            keys = [(f"{field.key}.{n}.{one.key.rpartition('.')[2]}", one) for n, one in inner]
+            found += [Widget(key=key, field=one, card=card, advanced=True, choices=()) for key, one in keys]
+            continue
         found.append(Widget(key=field.key, field=field, card=card, advanced=field.advanced, choices=field.choices))
         if field.key == OFFLOAD:
             found.append(Widget(key=OFFLOAD_WHAT, field=field, card="zero", advanced=True, choices=WHAT))
@@ -94,6 +103,8 @@ def to_mapping(values: Mapping[str, Any]) -> dict[str, Any]:
         if field.kind == "mapping":
             chosen = {name: _plain(field, values.get(f"{field.key}.{name}")) for name in field.choices}
             value = {name: column for name, column in chosen.items() if column not in ("", None)}
+        if field.kind == "parts":
+            value = _parts(field, values)
         if field.key == OFFLOAD:
             value = offload(values.get(OFFLOAD), values.get(OFFLOAD_WHAT), values.get("zero.stage"))
         *sections, name = field.key.split(".")
@@ -114,12 +125,56 @@ def from_spec(spec: RunSpec) -> dict[str, Any]:
             value = value[part]
         if field.kind == "mapping":
             values |= {f"{field.key}.{name}": value.get(name, "") for name in field.choices}
+        elif field.kind == "parts":
+            values |= _rows(field, value)
         else:
             values[field.key] = "" if value is None else value
     moved = spec.zero.offload
     values[OFFLOAD] = moved != "none"
     values[OFFLOAD_WHAT] = "auto" if moved in ("none", offload(True, "auto", spec.zero.stage)) else moved
     return values
+
+
+def mixed_rows(values: Mapping[str, Any]) -> list[int]:
+    """The rows that name a further file."""
+    return [n for n in range(MOST_MIXED) if str(values.get(f"{MIXED}{n}.path") or "").strip()]
+
+
+def _parts(field: FieldFacts, values: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The further files that are named, as a spec has them."""
+    names = {one.key.rpartition(".")[2]: one for one in field.inner}
+    found = []
+    for n in mixed_rows(values):
+        part = {name: _plain(one, values.get(f"{MIXED}{n}.{name}", one.default)) for name, one in names.items()}
+        found.append(part | {"columns": read_columns(part["columns"], names["columns"].choices)})
+    return found
+
+
+def _rows(field: FieldFacts, parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The same as widgets show it; those that are left over are empty."""
+    found: dict[str, Any] = {}
+    for n in range(MOST_MIXED):
+        part = parts[n] if n < len(parts) else {"path": "", "weight": 1.0, "columns": {}}
+        columns = ", ".join(f"{ours}={theirs}" for ours, theirs in part["columns"].items())
+        found |= {
+            f"{MIXED}{n}.path": part["path"],
+            f"{MIXED}{n}.weight": part["weight"],
+            f"{MIXED}{n}.columns": columns,
+        }
+    return found
+
+
+def read_columns(text: object, meanings: Sequence[str]) -> object:
+    """`output=Antwort, instruction=Frage` as a mapping; what is nothing of the kind stays what it is."""
+    if text in (None, "", {}):
+        return {}
+    if not isinstance(text, str):
+        return text
+    ours = "|".join(meanings)
+    pairs = [pair.partition("=") for pair in re.split(rf"[,，]\s*(?=(?:{ours})\s*=)", text)]
+    if any(not sign or not theirs.strip() for _, sign, theirs in pairs):
+        return text
+    return {name.strip(): theirs.strip() for name, _, theirs in pairs}
 
 
 def offload(switch: object, what: object, stage: object) -> Offload | Any:
@@ -141,7 +196,8 @@ def check(values: Mapping[str, Any]) -> Checked:
         demo = from_spec(prepare.default_spec())
         bad = {problem.field for problem in problems}
         mended = {
-            key: demo[key] if key in bad or key.rpartition(".")[0] in bad else value for key, value in values.items()
+            key: demo[key] if any(key == one or key.startswith(f"{one}.") for one in bad) else value
+            for key, value in values.items()
         }
         if OFFLOAD in bad:
             mended[OFFLOAD_WHAT] = demo[OFFLOAD_WHAT]

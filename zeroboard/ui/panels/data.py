@@ -99,7 +99,7 @@ def build(lang: Language, columns: Callable[[], None]) -> DataPanel:
 
 def look(judging: Judging, spec: RunSpec) -> Judgement:
     """How far the spec's file is; begins to judge it."""
-    return judging.look(spec.data.path, columns=spec.data.chosen)
+    return judging.look(spec.data.path, columns=spec.data.chosen, mix=spec.data.mix)
 
 
 def show(panel: DataPanel, controls: Mapping[str, Any], judged: Judgement, spec: RunSpec, lang: Language) -> Changes:
@@ -163,7 +163,7 @@ def wire(
         spec = asked(given)
         if spec is None:
             return {panel.timer: gr.Timer(TICK, active=False)}
-        judged = judging.look(spec.data.path, columns=spec.data.chosen, wait=0.0)
+        judged = judging.look(spec.data.path, columns=spec.data.chosen, mix=spec.data.mix, wait=0.0)
         if judged.done is not None:
             return {panel.facts: html(view.card(judged, desk.lang))}
         return follow(written, *given)
@@ -171,13 +171,13 @@ def wire(
     def stop_judging(written: Any, *given: Any) -> Changes:
         spec = asked(given)
         if spec is not None:
-            judging.stop(spec.data.path, columns=spec.data.chosen)
+            judging.stop(spec.data.path, columns=spec.data.chosen, mix=spec.data.mix)
         return follow(written, *given)
 
     def judge_again(written: Any, *given: Any) -> Changes:
         spec = asked(given)
         if spec is not None:
-            judging.again(spec.data.path, columns=spec.data.chosen)
+            judging.again(spec.data.path, columns=spec.data.chosen, mix=spec.data.mix)
         return follow(written, *given)
 
     def accept_refused(accepted: bool, written: Any, *given: Any) -> Changes:

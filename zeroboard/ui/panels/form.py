@@ -22,7 +22,7 @@ from zeroboard.ui import form
 from zeroboard.ui.controls import STAGE, choice_label, control, offered
 from zeroboard.ui.form import CARDS, LORA_FIELDS, Card, Widget
 from zeroboard.ui.panels import data as data_panel
-from zeroboard.ui.panels import fetching, tokens
+from zeroboard.ui.panels import fetching, mixing, tokens
 from zeroboard.ui.views import numbers, plan
 from zeroboard.ui.views.markup import tag
 from zeroboard.ui.wiring import html
@@ -34,6 +34,8 @@ OPEN: tuple[Card, ...] = ("model", "data", "zero")
 COUNT = "devices.count"
 DEVICES = (COUNT, "devices.gpus")
 """Fields that stand beside the number of devices."""
+DATA = "data.path"
+EVALUATION = "data.eval_path"
 NO_DRIVER = "nvml.no-library"
 """The ordinary reason why there is no GPU; others are worth telling."""
 
@@ -52,6 +54,8 @@ class FormPanel:
     """The data file, judged."""
     brought: data_panel.Brought
     """Files that were brought here."""
+    mix: mixing.MixPanel
+    """Further files."""
     lora: gr.Column
     """Shown for LoRA alone."""
     stage_one: gr.Checkbox
@@ -101,6 +105,15 @@ def build(spec: RunSpec, choices: prepare.Choices, host: HostFacts, lang: Langua
                 fetch["model"] = fetching.build("model", lang)
                 facts[card] = gr.HTML(elem_id=f"facts-{card}")
             if card == "data":
+                mixed = [w for w in mine if w.key == mixing.WEIGHT or w.key.startswith(form.MIXED)]
+                mine = [w for w in mine if w not in mixed]
+                extra["mix"] = mixing.build(
+                    filled,
+                    lang,
+                    lambda start, of=mixed: _controls(
+                        [w for w in of if w.key.startswith(start)], filled, choices, host, lang, made
+                    ),
+                )
                 named = [w for w in mine if w.key.startswith(form.COLUMNS)]
                 mine = [w for w in mine if w not in named]
                 make = partial(_grid, named, filled, choices, host, lang, made)
@@ -136,6 +149,7 @@ def build(spec: RunSpec, choices: prepare.Choices, host: HostFacts, lang: Langua
         fetch=fetch,
         data=extra["data"],
         brought=extra["brought"],
+        mix=extra["mix"],
         lora=extra["lora"],
         stage_one=extra["stage_one"],
         devices=extra["devices"],
@@ -200,14 +214,25 @@ def _choices(
     """Choices that are known from outside the spec."""
     if widget.key == "model.path":
         return [(name, name) for name in choices.models]
-    if widget.key == "data.path":
-        return [(name, name) for name in choices.datasets]
+    if names_data(widget.key):
+        return data_choices(widget.key, choices.datasets, lang)
     if widget.key.startswith(form.COLUMNS):
         picked = filled[widget.key]
         return [(say("ui.columns.as-named", lang), ""), *([(picked, picked)] if picked else [])]
     if widget.key == "devices.gpus":
         return gpu_choices(host, filled[widget.key] or [], lang)
     return None
+
+
+def names_data(key: str) -> bool:
+    """Whether a widget holds the name or path of data."""
+    return key in (DATA, EVALUATION) or (key.startswith(form.MIXED) and key.endswith(".path"))
+
+
+def data_choices(key: str, datasets: Sequence[str], lang: Language) -> list[tuple[str, str]]:
+    """What data can be chosen by name; where none has to be, also none."""
+    none = [] if key == DATA else [(say("ui.mix.none", lang), "")]
+    return [*none, *((name, name) for name in datasets)]
 
 
 def gpu_choices(host: HostFacts, picked: Sequence[str], lang: Language) -> list[tuple[str, str]]:

@@ -52,7 +52,7 @@ def shown(seen: tokens.Seen | None, spec: RunSpec, lang: Language) -> str:
     """The facts as the page shows them."""
     if seen is None:
         return ""
-    return html(view.facts(seen.tokens, seen.suggestion, seen.problems, max_length=spec.data.max_length, lang=lang))
+    return html(view.facts(seen.tokens, seen.suggestion, seen.problems, data=spec.data, lang=lang))
 
 
 def wire(desk: Desk, panel: TokensPanel, asked: Callable[[tuple[Any, ...]], RunSpec], inputs: list[Any]) -> None:
@@ -71,6 +71,7 @@ def wire(desk: Desk, panel: TokensPanel, asked: Callable[[tuple[Any, ...]], RunS
                 row=int(row or 1),
                 max_length=spec.data.max_length,
                 columns=spec.data.chosen,
+                mix=spec.data.mix,
                 trust_remote_code=spec.model.trust_remote_code,
             )
         except Exception:

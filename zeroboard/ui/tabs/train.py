@@ -22,6 +22,7 @@ from zeroboard.ui.form import CARDS
 from zeroboard.ui.panels import data as data_panel
 from zeroboard.ui.panels import fetching as fetch_panel
 from zeroboard.ui.panels import form as form_panel
+from zeroboard.ui.panels import mixing
 from zeroboard.ui.panels import tokens as tokens_panel
 from zeroboard.ui.tabs.preview import PreviewTab
 from zeroboard.ui.views import plan as plan_view
@@ -99,10 +100,11 @@ def wire(desk: Desk, parts: Parts, preview_tab: PreviewTab) -> SetUp:
     follows = [
         parts.side, parts.why, parts.preview, parts.start, parts.save, panel.model_facts, panel.lora, *panel.data.shown,
         *panel.fetch["model"].shown, *panel.fetch["dataset"].shown,
-        panel.stages, panel.tokens.facts, *panel.cards.values(), preview_tab.stale, preview_tab.start,
+        *panel.mix.shown, panel.stages, panel.tokens.facts, *panel.cards.values(), preview_tab.stale, preview_tab.start,
         *columns,
     ]  # fmt: skip
-    offered = [panel.controls["model.path"], panel.controls["data.path"], panel.controls["devices.gpus"], panel.devices]
+    chosen = [key for key in panel.controls if key == "model.path" or form_panel.names_data(key)]
+    offered = [*(panel.controls[key] for key in (*chosen, "devices.gpus")), panel.devices]
 
     memory = [desk.kept, desk.reopened]
 
@@ -128,6 +130,7 @@ def wire(desk: Desk, parts: Parts, preview_tab: PreviewTab) -> SetUp:
             parts.preview: gr.update(interactive=not why),
             parts.start: gr.update(interactive=not why),
             panel.lora: gr.update(visible=values(given)["method.kind"] == "lora"),
+            **mixing.show(panel.mix, values(given), desk.lang),
             **fetch_panel.show(desk, panel.fetch["model"], str(values(given)["model.path"])),
             **fetch_panel.show(desk, panel.fetch["dataset"], str(values(given)["data.path"])),
         }
@@ -141,7 +144,9 @@ def wire(desk: Desk, parts: Parts, preview_tab: PreviewTab) -> SetUp:
             changes[panel.stages] = _stages(spec, plan)
             stale = preview_tab.stale_notice(written, spec)
             changes[preview_tab.stale] = stale
-            changes[preview_tab.start] = gr.update(interactive=not why and not stale and not (written and written.failed))
+            changes[preview_tab.start] = gr.update(
+                interactive=not why and not stale and not (written and written.failed)
+            )
             for card in CARDS:
                 changes[panel.cards[card]] = gr.update(label=plan_view.summary(card, spec, plan, desk.lang))
         return changes
@@ -212,14 +217,12 @@ def wire(desk: Desk, parts: Parts, preview_tab: PreviewTab) -> SetUp:
     def _offer(now: Mapping[str, Any]) -> Changes:
         there, host = prepare.choices(desk.paths), desk.shared.host.get()
         picked = now.get("devices.gpus") or []
-        found: dict[Any, Any] = {
-            panel.controls["model.path"]: there.models,
-            panel.controls["data.path"]: there.datasets,
-        }
-        changes: dict[Any, Any] = {c: gr.update(choices=[(name, name) for name in names]) for c, names in found.items()}
-        for key in ("model.path", "data.path"):
-            if key in now:
-                changes[panel.controls[key]]["value"] = now[key]
+        changes: dict[Any, Any] = {}
+        for key in chosen:
+            names = [(name, name) for name in there.models]
+            if form_panel.names_data(key):
+                names = form_panel.data_choices(key, there.datasets, desk.lang)
+            changes[panel.controls[key]] = gr.update(choices=names, **({"value": now[key]} if key in now else {}))
         gpus = form_panel.gpu_choices(host, picked if isinstance(picked, list) else [], desk.lang)
         changes[panel.controls["devices.gpus"]] = gr.update(choices=gpus, value=picked)
         changes[panel.devices] = html(form_panel.devices(host, desk.lang))

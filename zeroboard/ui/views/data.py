@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from markupsafe import Markup
 
-from zeroboard.contract.reports import DataFile, DataProblem, DataReport
+from zeroboard.contract.reports import DataProblem, DataReport
 from zeroboard.messages import Language, has, say
 from zeroboard.services.judging import Judgement
 from zeroboard.services.uploads import Upload
+from zeroboard.services.words import of_data
 from zeroboard.ui.views import numbers
 from zeroboard.ui.views.markup import badge, join, rows, severity_word, table, tag
 
@@ -42,15 +41,26 @@ def _going(done: float, lang: Language) -> Markup:
 
 
 def report_card(report: DataReport, lang: Language) -> Markup:
-    """Format, encoding, counts, and what is wrong with which rows."""
+    """Format, encoding, counts, and what is wrong with which rows; of the evaluation file the same below."""
+    card = _card(report, lang)
+    if report.evaluation is None:
+        return card
+    title = say("ui.data.evaluation", lang, name=report.evaluation.path.rsplit("/", 1)[-1])
+    return join((card, tag("section", tag("h2", title), _card(report.evaluation, lang), class_="zb-measured")))
+
+
+def _card(report: DataReport, lang: Language) -> Markup:
     pairs = [
-        (say("ui.data.format", lang), say(f"ui.data.format.{report.format}", lang)),
+        (say("ui.data.format", lang), ", ".join(_formats(report, lang))),
         (say("ui.data.encoding", lang), report.encoding),
         (say("ui.data.usable", lang), f"{report.usable:,} / {report.total:,}"),
         (say("ui.data.changed", lang), f"{report.changed:,}"),
         (say("ui.data.refused", lang), f"{report.refused:,}"),
     ]
-    parts: list[object] = [rows(pairs, "zb-facts grid five"), _shares(report, lang), _files(report.files, lang)]
+    if report.overlap:
+        pairs.append((say("ui.data.overlap", lang), f"{report.overlap:,}"))
+    grid = "zb-facts grid" if report.overlap else "zb-facts grid five"
+    parts: list[object] = [rows(pairs, grid), _shares(report, lang), _files(report, lang)]
     if not report.problems:
         good = badge("pass", say("ui.data.no-problems", lang))
         return join((*parts, tag("p", good, class_="zb-data-good")))
@@ -61,6 +71,12 @@ def report_card(report: DataReport, lang: Language) -> Markup:
         rest = tag("details", tag("summary", more), tag("ul", *items[SHOWN:], class_="zb-problems"))
     title = tag("h2", say("ui.data.problems", lang))
     return join((*parts, title, tag("ul", *items[:SHOWN], class_="zb-problems"), rest))
+
+
+def _formats(report: DataReport, lang: Language) -> list[str]:
+    """Of all files, each once."""
+    kinds = dict.fromkeys((report.format, *(file.format for file in report.files)))
+    return [say(f"ui.data.format.{kind}", lang) for kind in kinds]
 
 
 def _shares(report: DataReport, lang: Language) -> Markup | None:
@@ -77,25 +93,32 @@ def _shares(report: DataReport, lang: Language) -> Markup | None:
     return tag("div", *parts, class_="zb-shares", role="img", aria_label=words)
 
 
-def _files(files: Iterable[DataFile], lang: Language) -> Markup | None:
-    """The files of a folder, with the numbers of their rows."""
-    found = list(files)
+def _files(report: DataReport, lang: Language) -> Markup | None:
+    """The files of a folder or of a mix, with the numbers of their rows and what became of them."""
+    found, mixed = report.files, bool(report.mix.more)
     if not found:
         return None
-    head = [say(f"ui.data.files.{name}", lang) for name in ("name", "format", "rows")]
+    names = ("name", "format", "rows", "usable", "changed", "refused")
+    head = [say(f"ui.data.files.{name}", lang) for name in names]
     body = [
-        (file.name, say(f"ui.data.format.{file.format}", lang), f"{file.first:,} – {file.first + file.rows - 1:,}")
+        (
+            file.name,
+            say(f"ui.data.format.{file.format}", lang),
+            f"{file.first:,} – {file.first + file.rows - 1:,}" if file.rows else "–",
+            *(f"{count:,}" for count in (file.usable, file.changed, file.refused)),
+        )
         for file in found[:FILES_SHOWN]
     ]
-    title = say("ui.data.files", lang, n=len(found))
-    return tag("details", tag("summary", title), table(head, body, caption=title, numbers_from=2), class_="zb-files-of")
+    title = say("ui.data.mixed" if mixed else "ui.data.files", lang, n=len(found))
+    inside = (tag("summary", title), table(head, body, caption=title, numbers_from=2))
+    return tag("details", *inside, class_="zb-files-of", open=mixed)
 
 
 def _problem(problem: DataProblem, lang: Language) -> Markup:
     """What is wrong with which rows, what one of them looks like, and what to do."""
     told = ", ".join(map(str, problem.rows))
     params = {"count": problem.count, "rows": told, **problem.params}
-    words = say(problem.message_key, lang, **params) if has(problem.message_key, lang) else problem.code
+    words = of_data(problem, lang) if has(problem.message_key, lang) else problem.code
     remedy = f"{problem.message_key}.remedy"
     quoted = None
     if problem.excerpt:

@@ -177,7 +177,7 @@ def summary(card: Card, spec: RunSpec | None, plan: Plan | None, lang: Language)
         return title
     chosen = {
         "model": lambda: [spec.model.path.rsplit("/", 1)[-1], *_model_words(plan, lang)],
-        "data": lambda: [spec.data.path.rsplit("/", 1)[-1], say("ui.card.data.length", lang, n=spec.data.max_length)],
+        "data": lambda: [_data_words(spec), say("ui.card.data.length", lang, n=spec.data.max_length)],
         "method": lambda: _method_words(spec, lang),
         "train": lambda: [
             say("ui.card.train.rate", lang, rate=numbers.rate(spec.train.learning_rate, lang)),
@@ -192,6 +192,11 @@ def summary(card: Card, spec: RunSpec | None, plan: Plan | None, lang: Language)
         ],
     }[card]()
     return f"{title} · " + " · ".join(words for words in chosen if words)
+
+
+def _data_words(spec: RunSpec) -> str:
+    name = spec.data.path.rsplit("/", 1)[-1]
+    return f"{name} + {len(spec.data.more)}" if spec.data.more else name
 
 
 def _model_words(plan: Plan | None, lang: Language) -> list[str]:

@@ -10,8 +10,10 @@ from markupsafe import Markup
 from zeroboard.contract.plan import Bin, Decision, TokenFacts
 from zeroboard.contract.reports import DataProblem
 from zeroboard.contract.samples import Piece, SampleView
+from zeroboard.contract.spec import DataSpec
 from zeroboard.messages import Language, has, say
-from zeroboard.ui.views.markup import badge, join, rows, severity_word, tag
+from zeroboard.ui.views import numbers
+from zeroboard.ui.views.markup import badge, join, rows, severity_word, table, tag
 
 
 def facts(
@@ -19,7 +21,7 @@ def facts(
     suggestion: Decision | None,
     problems: Iterable[DataProblem],
     *,
-    max_length: int,
+    data: DataSpec,
     lang: Language,
 ) -> Markup:
     """Counts, histogram, a suggestion where another length would be better, and what is wrong with which rows."""
@@ -31,14 +33,32 @@ def facts(
         (say("ui.tokens.truncated", lang), f"{tokens.truncated:,}"),
         (say("ui.tokens.left-out", lang), f"{tokens.refused + tokens.without_trainable:,}"),
     ]
-    advice = None
+    if tokens.evaluation:
+        pairs.insert(1, (say("ui.tokens.evaluation", lang), f"{tokens.evaluation:,}"))
+    max_length, advice = data.max_length, None
     if suggestion is not None and suggestion.value != max_length:
         words = say("ui.tokens.suggestion", lang, value=suggestion.value)
         advice = tag("p", f"{words} {say(suggestion.says, lang, **suggestion.params)}", class_="zb-note")
     items = [_problem(problem, lang) for problem in problems]
     wrong = tag("ul", *items, class_="zb-problems") if items else None
     title = tag("h2", say("ui.tokens.title", lang))
-    return join((title, rows(pairs, "zb-facts grid"), histogram(tokens, max_length, lang), advice, wrong))
+    drawn = (_parts(tokens, data, lang), histogram(tokens, max_length, lang))
+    return join((title, rows(pairs, "zb-facts grid"), *drawn, advice, wrong))
+
+
+def _parts(tokens: TokenFacts, data: DataSpec, lang: Language) -> Markup | None:
+    """What an epoch sees of each file, by its weight; the share of the learned tokens to scale."""
+    if not tokens.parts:
+        return None
+    head = [say(f"ui.tokens.parts.{name}", lang) for name in ("file", "weight", "rows", "seen", "share")]
+    paths = (data.path, *(one.path for one in data.more))
+    body = []
+    for path, weight, part in zip(paths, data.mix.weights, tokens.parts, strict=True):
+        share = part.learned / tokens.learned if tokens.learned else 0.0
+        bar = tag("span", tag("span", "", class_="fill", style=f"width:{100 * share:.1f}%"), class_="zb-share")
+        counts = (f"{weight:g}", f"{part.rows:,}", f"{part.seen:,}")
+        body.append((path.rsplit("/", 1)[-1], *counts, join((bar, " ", numbers.percent(share, lang)))))
+    return table(head, body, caption=say("ui.tokens.parts", lang), numbers_from=1)
 
 
 def _problem(problem: DataProblem, lang: Language) -> Markup:
