@@ -1,4 +1,4 @@
-"""A check of the machine that fails bars the start of what is previewed, until something else is previewed that passes."""
+"""A check of the machine that fails bars the start of what is previewed, until what passes is previewed."""
 
 from __future__ import annotations
 

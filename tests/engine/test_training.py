@@ -34,6 +34,7 @@ from zeroboard.contract.events import (
     TrainEvent,
 )
 from zeroboard.contract.plan import Plan
+from zeroboard.contract.problems import errors
 from zeroboard.contract.requests import StopRequest
 from zeroboard.contract.spec import (
     DataSpec,
@@ -49,7 +50,8 @@ from zeroboard.contract.spec import (
 from zeroboard.engine.loss import IGNORED, Collator, learned_loss
 from zeroboard.engine.store import TokenData
 from zeroboard.files import write_atomic
-from zeroboard.paths import RunPaths
+from zeroboard.paths import Paths, RunPaths
+from zeroboard.services import prepare
 from zeroboard.zero.promise import judge_proof
 
 pytestmark = pytest.mark.train
@@ -296,16 +298,20 @@ def test_tied_weights_checkpointed_activations_and_a_constant_rate(tmp_path: Pat
 def test_deepspeeds_own_optimizer_and_schedule_train_as_the_file_says(
     tmp_path: Path, tiny_model_folder: Path, tiny_data_file: Path
 ) -> None:
-    """With workers and sizes of one's own: DeepSpeed and the Trainer agree about all of it."""
-    spec = spec_for(tiny_model_folder, tiny_data_file, kind="full", max_steps=6, warmup_steps=3, workers=1,
+    """With workers and sizes of one's own, and steps that the first start counts: DeepSpeed and the Trainer agree."""
+    spec = spec_for(tiny_model_folder, tiny_data_file, kind="full", epochs=2, warmup_steps=3, workers=1,
                     weight_decay=0.1, adam_beta2=0.95, adam_epsilon=1e-6)  # fmt: skip
     chosen = {"optimizer": "deepspeed", "scheduler": "WarmupDecayLR", "warmup_curve": "linear", "bucket_size": 5000,
               "reduce_scatter": False, "round_robin_gradients": True}  # fmt: skip
     zero = ZeroSpec.model_validate({"stage": "2", "offload": "optimizer", **chosen})
-    run, plan = run_through(tmp_path, spec.model_copy(update={"zero": zero}))
-    assert not plan.problems
+    paths = Paths(tmp_path)
+    plan = prepare.prepare(paths, spec.model_copy(update={"zero": zero}))
+    assert plan.run_id is not None and plan.resolved is not None and not errors(plan.problems)
+    run, (total,) = paths.run(plan.run_id), {plan.resolved.steps}
+    assert json.loads(plan.files["ds_z2_offload_config.json"])["scheduler"]["params"]["total_num_steps"] == total
+    assert start(run, plan).wait(timeout=240) == 0, logs(run)
     steps = [event for event in events(run) if isinstance(event, StepEvent)]
-    assert len(steps) == 6 and steps[-1].loss < steps[0].loss
+    assert len(steps) == total and steps[-1].loss < steps[0].loss
     rates = [event.learning_rate for event in steps]
     assert max(rates) <= 0.01 and rates == sorted(rates[:3]) + sorted(rates[3:], reverse=True)
     (found,) = [event for event in events(run) if isinstance(event, ProofEvent)]

@@ -36,6 +36,7 @@ def planned(tmp_path: Path) -> Any:
         tokens: bool = False,
         swap: FolderFacts | None = FAST,
         toolchain: Toolchain | None = None,
+        run_id: str | None = "a-run",
     ) -> Plan:
         return make_plan(
             make.spec(*sets),
@@ -46,7 +47,7 @@ def planned(tmp_path: Path) -> Any:
             tokens=make.tokens() if tokens else None,
             swap=swap,
             toolchain=toolchain,
-            run_id="a-run",
+            run_id=run_id,
         )
 
     return plan
@@ -124,7 +125,6 @@ def test_every_field_of_zero_is_heeded_by_every_stage_or_its_lack_of_effect_is_t
         ([*NVME[:4], "zero.nvme_path="], "nvme-path", "none"),
         ([*NVME[:4], "zero.nvme_path=/usr/share"], "unsafe-path", "system"),
         ([*NVME, "zero.param_buffer_size=10"], "value-range", "buffer"),
-        (["zero.stage=2", "zero.scheduler=WarmupDecayLR"], "scheduler-conflict", "steps"),
         (["zero.stage=2", "zero.scheduler=WarmupLR", "train.max_steps=3", "train.warmup_steps=4"],
          "scheduler-conflict", "longer"),
     ],
@@ -197,6 +197,15 @@ def test_a_ratio_moves_about_its_share_of_the_states(planned: Any) -> None:
     assert not [p for p in plan.problems if p.field == "zero.ratio"]
     assert plan.promise is not None and 0.4 < plan.promise.offloaded_bytes / plan.promise.optimizer_bytes <= 0.5
     assert file(plan)["zero_optimization"]["offload_optimizer"]["ratio"] == 0.5
+
+
+@pytest.mark.parametrize("scheduler", ["WarmupLR", "WarmupDecayLR", "WarmupCosineLR"])
+def test_until_the_data_is_tokenised_the_file_waits_for_its_steps_which_is_told(planned: Any, scheduler: str) -> None:
+    plan = planned("zero.stage=2", f"zero.scheduler={scheduler}", run_id=None)
+    assert named(plan)["scheduler-conflict.later"].severity == "warning"
+    assert plan.ok and plan.argv and set(plan.files) == {"spec.yaml"}
+    with pytest.raises(ValueError, match="steps"):  # a run's folder is never written without it
+        planned("zero.stage=2", f"zero.scheduler={scheduler}")
 
 
 @pytest.mark.parametrize("tokens", [True, False])

@@ -1,4 +1,4 @@
-"""Data sets come from a stand-in of the hub: the training split alone, pinned to a commit, and asked where it is unclear."""
+"""Data sets come from a stand-in of the hub: the training split, pinned to a commit, and asked where it is unclear."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ BLOCK = 10 << 20
 ROWS = [{"instruction": f"What is {n}?", "output": f"It is {n}."} for n in range(6)]
 ONE, TWO, REST = ("".join(json.dumps(row) + "\n" for row in part).encode() for part in (ROWS[:2], ROWS[2:5], ROWS[5:]))
 SHARDED = {
-    "README.md": b"---\nlicense: mit\n---\n", "data/train-00000-of-00002.jsonl": ONE, "data/test-00000-of-00001.jsonl": REST,
+    "README.md": b"---\nlicense: mit\n---\n", "data/train-00000-of-00002.jsonl": ONE,
+    "data/test-00000-of-00001.jsonl": REST,
     "data/train-00001-of-00002.jsonl": TWO, "load.py": b"print()", "image.png": b"x",
 }  # fmt: skip
 

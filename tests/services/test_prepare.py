@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from zeroboard.contract.plan import hash_files, hash_plan, plan_json
+from zeroboard.contract.requests import Progress
 from zeroboard.errors import NotFound, Refused
 from zeroboard.files import read_json
 from zeroboard.paths import Paths
@@ -84,3 +86,32 @@ def test_folders_that_runs_used_lately_are_offered_as_models(
     sets = [f"model.path={tiny_model_folder}", f"data.path={tiny_data_file}"]
     prepare.prepare(paths, prepare.load_spec("demo", sets))
     assert prepare.choices(paths).models == ("SmolLM2-135M-Instruct", str(tiny_model_folder))
+
+
+def test_the_first_preview_counts_the_steps_that_deepspeeds_schedule_needs(
+    tmp_path: Path, tiny_model_folder: Path, tiny_data_file: Path
+) -> None:
+    paths = Paths(tmp_path / "cache")
+    sets = [f"model.path={tiny_model_folder}", f"data.path={tiny_data_file}", "zero.stage=2", "data.max_length=128"]
+    spec = prepare.load_spec("demo", [*sets, "zero.scheduler=WarmupDecayLR"])
+    shown = prepare.plan(paths, spec)
+    assert shown.ok and "problem.scheduler-conflict.later" in [problem.message_key for problem in shown.problems]
+    assert not paths.root.exists() and "ds_z2_config.json" not in shown.files
+    told: list[Progress] = []
+    plan = prepare.prepare(paths, spec, on_progress=told.append)
+    assert plan.tokens is not None and plan.resolved is not None and told
+    params = json.loads(plan.files["ds_z2_config.json"])["scheduler"]["params"]
+    assert params["total_num_steps"] == plan.resolved.steps and plan.resolved.steps
+    assert "scheduler-conflict" not in [problem.code for problem in plan.problems]
+
+
+def test_steps_that_stay_unknown_refuse_deepspeeds_schedule(
+    tmp_path: Path, tiny_model_folder: Path, tiny_data_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = Paths(tmp_path / "cache")
+    sets = [f"model.path={tiny_model_folder}", f"data.path={tiny_data_file}", "zero.stage=2"]
+    monkeypatch.setattr(prepare, "of_spec", lambda *_, **__: None)
+    with pytest.raises(Refused) as refused:
+        prepare.prepare(paths, prepare.load_spec("demo", [*sets, "zero.scheduler=WarmupCosineLR"]))
+    assert [p.message_key for p in refused.value.problems] == ["problem.scheduler-conflict.steps"]
+    assert list_runs(paths) == ()

@@ -8,6 +8,8 @@ import shlex
 from zeroboard.cli.face import Face, size
 from zeroboard.contract.plan import Plan
 from zeroboard.contract.problems import Problem
+from zeroboard.contract.requests import Progress
+from zeroboard.contract.spec import RunSpec
 from zeroboard.messages import Language, say
 from zeroboard.planning.render import LAUNCHERS
 from zeroboard.services import alternatives, configs, prepare, words
@@ -33,7 +35,7 @@ def run(asked: argparse.Namespace, face: Face) -> int:
     told: tuple[Problem, ...] = ()
     if asked.config is not None:
         spec, told = configs.spec_with(face.paths, spec, asked.config, asked.sets)
-    plan = prepare.prepare(face.paths, spec) if asked.write else prepare.plan(face.paths, spec)
+    plan = write(face, spec) if asked.write else prepare.plan(face.paths, spec)
     plan = plan.model_copy(update={"problems": (*plan.problems, *told)})
     other = alternatives.render(face.paths, plan, spec, asked.render) if asked.render and plan.ok else None
     if face.json:
@@ -46,6 +48,17 @@ def run(asked: argparse.Namespace, face: Face) -> int:
     else:
         _print(plan, face)
     return 0 if plan.ok else 1
+
+
+def write(face: Face, spec: RunSpec) -> Plan:
+    """The folder of a run, written; where the data has to be tokenised for it, with a bar."""
+
+    def tokenising(at: Progress) -> None:
+        face.progress(face.say("cli.data.tokenising", path=spec.data.path), at.done)
+
+    plan = prepare.prepare(face.paths, spec, on_progress=tokenising)
+    face.clear()
+    return plan
 
 
 def _print(plan: Plan, face: Face) -> None:

@@ -7,7 +7,7 @@ import argparse
 from zeroboard.cli.face import Face
 from zeroboard.cli.fetch import come
 from zeroboard.cli.follow import watch
-from zeroboard.cli.plan import add_spec
+from zeroboard.cli.plan import add_spec, write
 from zeroboard.errors import Busy
 from zeroboard.messages import Language, say
 from zeroboard.services import prepare, runs, words
@@ -24,7 +24,7 @@ def run(asked: argparse.Namespace, face: Face) -> int:
     come(face, spec.model.path, "model", code=spec.model.trust_remote_code)
     for path in (spec.data.path, *spec.data.mix.paths):
         come(face, path, "dataset")
-    plan = prepare.prepare(face.paths, spec)
+    plan = write(face, spec)
     run_id = plan.run_id
     assert run_id is not None
     for problem in words.plan(plan, face.language)["problems"]:

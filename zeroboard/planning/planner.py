@@ -28,7 +28,7 @@ from zeroboard.planning.machine import Machine
 from zeroboard.planning.machine import check as check_machine
 from zeroboard.planning.rules import check, disk_needed
 from zeroboard.planning.specs import spec_yaml
-from zeroboard.planning.steps import schedule_steps, steps
+from zeroboard.planning.steps import schedule_steps, steps, uncounted
 from zeroboard.planning.tokens import rows_of, tokens_key
 from zeroboard.settings import AUTH
 from zeroboard.zero.config import Sizes, bucket, config_name, deepspeed_config, uses_nvme
@@ -168,7 +168,8 @@ def _complete(plan: Plan, work: _Work, count: int | None, python: str) -> Plan:
     decisions = plan.decisions
     mix = work.data.mix.as_weighed(work.spec.data.mix)
     if name is not None:
-        files[name] = to_json(_config(work, count, plan.run_id or NO_RUN))
+        if plan.run_id is not None or not uncounted(work.spec, count):  # a preview of what was not tokenised lacks it
+            files[name] = to_json(_config(work, count, run))
         decisions = (*decisions, *_bucket_choice(work))
     resolved = Resolved(
         device=work.devices.device,

@@ -42,5 +42,11 @@ def schedule_steps(spec: RunSpec, total: int | None) -> Schedule | None:
     return Schedule(total=total, warmup=max(warm, 1))
 
 
+def uncounted(spec: RunSpec, total: int | None) -> bool:
+    """Whether a schedule of DeepSpeed's is wanted whose steps are not known: `total` is None until the data was
+    tokenised, unless the spec names it."""
+    return spec.zero.stage != "none" and spec.zero.scheduler != "trainer" and schedule_steps(spec, total) is None
+
+
 def _up(number: int, by: int) -> int:
     return -(-number // by)

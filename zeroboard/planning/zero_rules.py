@@ -90,7 +90,7 @@ def ratio(facts: Facts) -> list[Problem]:
 
 
 def schedules(facts: Facts) -> list[Problem]:
-    """DeepSpeed's schedules count steps that have to be known when the file is written."""
+    """DeepSpeed's schedules count steps that have to be known when the file is written: then the data is tokenised."""
     spec = facts.spec
     if spec.zero.stage == "none" or spec.zero.scheduler == "trainer":
         return []
@@ -98,7 +98,7 @@ def schedules(facts: Facts) -> list[Problem]:
     params: dict[str, Scalar] = {"name": spec.zero.scheduler}
     counted = schedule_steps(spec, facts.steps)
     if counted is None:
-        return [problem("scheduler-conflict", field, "steps", params, mend={field: "trainer"})]
+        return [problem("scheduler-conflict", field, "later", params, severity="warning")]
     found = []
     if counted.total and counted.warmup > counted.total:
         named: dict[str, Scalar] = {"warm": counted.warmup, "total": counted.total, "key": "train.warmup_steps"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from zeroboard.planning import hub, specs
 from zeroboard.planning.holding import every_stage
 from zeroboard.planning.models import read_model
 from zeroboard.planning.planner import make_plan
+from zeroboard.planning.steps import uncounted
 from zeroboard.planning.tokens import tokens_key
 from zeroboard.runs import registry
 from zeroboard.services import host as hosts
@@ -29,6 +30,7 @@ from zeroboard.services import toolchain as tools
 from zeroboard.services.folders import output_folder
 from zeroboard.services.judging import Judgement, data_file, from_hub, judged_now, located
 from zeroboard.services.preflight import needs_toolchain, port_problems
+from zeroboard.services.tokens import OnTokens, of_spec
 from zeroboard.services.uploads import uploads
 
 DEMO = "demo"
@@ -107,13 +109,28 @@ def stages(spec: RunSpec, model: ModelFacts, host: HostFacts) -> Mapping[Stage, 
     return every_stage(spec, model, host)
 
 
-def prepare(paths: Paths, spec: RunSpec) -> Plan:
-    """Write the folder of a run, state `planned`. Raises `Refused` with the plan's problems where one is an error."""
+def prepare(paths: Paths, spec: RunSpec, *, on_progress: OnTokens | None = None) -> Plan:
+    """Write the folder of a run, state `planned`. Raises `Refused` with the plan's problems where one is an error.
+
+    Where DeepSpeed's schedule counts steps the data is tokenised first (`on_progress` follows it); then `EngineFailed`
+    may be raised as well.
+    """
     facts = _facts(paths, spec, None, thorough=True)
     first = _plan(facts, spec, paths)
+    if first.ok and uncounted(spec, _steps(first)):
+        seen = of_spec(paths, spec, start=True, on_progress=on_progress)
+        facts = replace(facts, tokens=seen.tokens if seen is not None else None)
+        first = _plan(facts, spec, paths)
     if not first.ok:
         raise Refused(first.problems)
+    if uncounted(spec, _steps(first)):
+        says, name = "problem.scheduler-conflict.steps", {"name": spec.zero.scheduler}
+        raise Refused([Problem(code="scheduler-conflict", field="zero.scheduler", says=says, params=dict(name))])
     return registry.create(paths, spec, lambda run_id: _plan(facts, spec, paths, run_id))
+
+
+def _steps(plan: Plan) -> int | None:
+    return plan.resolved.steps if plan.resolved is not None else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

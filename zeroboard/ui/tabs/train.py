@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import gradio as gr
 
 from zeroboard.contract.plan import Plan
+from zeroboard.contract.requests import Progress
 from zeroboard.contract.spec import RunSpec
 from zeroboard.errors import Refused, UsageError
 from zeroboard.services import configs, prepare, runs
@@ -24,7 +25,9 @@ from zeroboard.ui.panels import fetching as fetch_panel
 from zeroboard.ui.panels import form as form_panel
 from zeroboard.ui.panels import mixing
 from zeroboard.ui.panels import tokens as tokens_panel
+from zeroboard.ui.stream import Came, stream
 from zeroboard.ui.tabs.preview import PreviewTab
+from zeroboard.ui.views import numbers
 from zeroboard.ui.views import plan as plan_view
 from zeroboard.ui.views.markup import tag
 from zeroboard.ui.views.stages import stages as stages_view
@@ -169,25 +172,39 @@ def wire(desk: Desk, parts: Parts, preview_tab: PreviewTab) -> SetUp:
             raise Refused(checked.problems)
         return checked.spec
 
-    def _write(spec: RunSpec, written: Written | None) -> tuple[Written, Plan]:
+    def _write(spec: RunSpec, written: Written | None, told: Callable[[Progress], None]) -> tuple[Written, Plan]:
         """The folder of this very form: the one that is there already, or a new one."""
         stamp = form.stamp(spec)
         if written is not None and written.stamp == stamp and not written.started:
             plan = desk.plan_of(written.run_id)
             if plan is not None:
                 return written, plan
-        plan = prepare.prepare(desk.paths, spec)
+        plan = prepare.prepare(desk.paths, spec, on_progress=told)
         desk.shared.runs.forget()
         return Written(run_id=plan.run_id or "", stamp=stamp), plan
 
-    def preview(written: Written | None, *given: Any) -> Changes:
+    def _written(spec: RunSpec, written: Written | None) -> Generator[Changes, None, tuple[Written, Plan]]:
+        """As `_write`, telling how far it is where the data has to be tokenised for it."""
+        telling = False
+        for said in stream(lambda told: _write(spec, written, told)):
+            if isinstance(said, Came):
+                if telling:
+                    yield {parts.why: ""}
+                return said.value
+            if isinstance(said, Progress):
+                telling = True
+                words = desk.say("ui.plan.tokenising", done=numbers.percent(said.done or 0.0, desk.lang))
+                yield {parts.why: html(tag("p", words, role="status"))}
+        raise AssertionError("a stream ends with what came, or raises")
+
+    def preview(written: Written | None, *given: Any) -> Iterator[Changes]:
         spec = _asked(given)
-        now, plan = _write(spec, written)
-        return {desk.tabs: gr.update(selected="preview"), **preview_tab.show(plan, spec, now)}
+        now, plan = yield from _written(spec, written)
+        yield {desk.tabs: gr.update(selected="preview"), **preview_tab.show(plan, spec, now)}
 
     def start(written: Written | None, *given: Any) -> Iterator[Changes]:
         spec = _asked(given)
-        now, plan = _write(spec, written)
+        now, plan = yield from _written(spec, written)
         yield preview_tab.show(plan, spec, now)
         runs.start(desk.paths, now.run_id)
         desk.shared.runs.forget()
@@ -277,13 +294,13 @@ def wire(desk: Desk, parts: Parts, preview_tab: PreviewTab) -> SetUp:
         parts.preview.click,
         preview,
         inputs=inputs,
-        outputs=[desk.tabs, *preview_tab.outputs],
+        outputs=[desk.tabs, parts.why, *preview_tab.outputs],
     )
     desk.wire.on(
         [parts.start.click, preview_tab.start.click],
         start,
         inputs=inputs,
-        outputs=[desk.run, desk.seen, desk.chips, desk.tabs, desk.faces, *preview_tab.outputs],
+        outputs=[desk.run, desk.seen, parts.why, desk.chips, desk.tabs, desk.faces, *preview_tab.outputs],
     )
     desk.wire.on(
         parts.load.upload,
