@@ -41,6 +41,9 @@ def test_a_file_that_breaks_off_late_refuses_the_folder(tmp_path: Path) -> None:
     (tmp_path / "b.json").write_text(json.dumps([alpaca()] * 300)[:-1])
     report = judge(tmp_path)
     assert report.usable == 0 and codes(report) == {"not-json": (302,)}
+    lines(tmp_path / "c.jsonl", alpaca("Another."))
+    report = judge(tmp_path)
+    assert report.usable == 0 and not report.trainable, "what comes after it does not make it whole"
     with pytest.raises(Refused):
         list(conversations(tmp_path))
 

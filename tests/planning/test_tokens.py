@@ -8,6 +8,7 @@ import pytest
 
 from tests.planning.facts import TINY, model, write_model
 from zeroboard.catalogue import MODELS
+from zeroboard.contract.mix import DataPart, Mix
 from zeroboard.paths import Paths
 from zeroboard.planning import tokens
 from zeroboard.planning.models import read_model
@@ -41,6 +42,36 @@ def test_the_seed_counts_where_rows_are_held_out_and_nowhere_else(tmp_path: Path
     plain = {tokens_key(data, facts, 512, seed=seed) for seed in (0, 42)}
     held = {tokens_key(data, facts, 512, evaluation=share, seed=seed) for share in (0.1, 0.2) for seed in (0, 42)}
     assert plain == {tokens_key(data, facts, 512)} and len(held) == 4 and not plain & held
+
+
+def test_files_weights_and_columns_of_a_mix_count_and_the_seed_where_rows_are_chosen(tmp_path: Path) -> None:
+    data, other = tmp_path / "d.jsonl", tmp_path / "e.jsonl"
+    data.write_text("one")
+    other.write_text("two")
+    facts = model(tmp_path / "m")
+
+    def key(mix: Mix, seed: int = 0) -> str:
+        return tokens_key(data, facts, 512, mix=mix, seed=seed)
+
+    part = DataPart(path=str(other))
+    mixes = [
+        Mix(),
+        Mix(weight=2.0),
+        Mix(weight=0.5),
+        Mix(more=(part,)),
+        Mix(more=(part, part)),
+        Mix(more=(part.model_copy(update={"weight": 0.5}),)),
+        Mix(more=(part.model_copy(update={"columns": {"output": "x"}}),)),
+        Mix(held_out=part),
+    ]
+    keys = {key(mix) for mix in mixes}
+    assert len(keys) == len(mixes) and key(Mix()) == tokens_key(data, facts, 512)
+    assert [key(mix, 1) != key(mix, 0) for mix in mixes] == [mix.drawn for mix in mixes]
+    copy = tmp_path / "f.jsonl"
+    copy.write_text("two")
+    assert key(Mix(more=(DataPart(path=str(copy)),))) == key(Mix(more=(part,))), "the content counts, not the name"
+    other.write_text("three")
+    assert key(Mix(more=(part,))) not in keys and key(Mix(held_out=part)) not in keys
 
 
 def test_weights_do_not_change_the_key(tmp_path: Path) -> None:
