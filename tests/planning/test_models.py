@@ -248,3 +248,15 @@ def test_weight_files_that_name_no_tensor_are_no_weights(tmp_path: Path) -> None
     folder = write_model(tmp_path / "model")
     write_safetensors(folder / "model.safetensors", {})
     assert refused(folder, tmp_path) == "problem.model-missing.weights"
+
+
+def test_two_templates_that_differ_are_told_and_two_that_agree_are_not(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "m", TINY)
+    (folder / "chat_template.jinja").write_text("{{ messages }}\n")
+    for inside, told in (("{{ messages }}", []), ("{{ other }}", ["template-mismatch"])):
+        (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": inside}))
+        facts, problems = read_model(str(folder), Paths(tmp_path))
+        assert facts is not None and [problem.code for problem in problems] == told
+    packed = {"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_storage": "bfloat16"}
+    facts, _ = read_model(str(write_model(tmp_path / "q", {**TINY, "quantization_config": packed})), Paths(tmp_path))
+    assert facts is not None and (facts.quantized, facts.storage) == ("bitsandbytes", "bfloat16")

@@ -267,3 +267,15 @@ def test_rows_that_are_cut_are_told_with_what_they_lose(planned: Any) -> None:
     assert problem.severity == "warning" and cut.ok
     assert (problem.params["count"], problem.params["lost"], problem.params["longest"]) == (3, 2, 900)
     assert "data-refused.truncated" not in named(planned(tokens={"rows": 24, "truncated": 0}))
+
+
+def test_stage_3_refuses_whole_modules_and_quantised_weights_of_another_type(planned: Any) -> None:
+    whole = named(planned("zero.stage=3", "method.targets=q_proj,lm_head"))
+    assert (
+        whole["stage3-modules-to-save"].set == {"method.targets": "all-linear"} and "value-range.targets" not in whole
+    )
+    assert "value-range.targets" in named(planned("zero.stage=2", "method.targets=q_proj,lm_head"))
+    packed = {"quantized": "bitsandbytes"}
+    assert named(planned("zero.stage=3", model=packed))["stage3-quantized"].params["storage"] == "uint8"
+    assert "stage3-quantized" not in named(planned("zero.stage=3", model={**packed, "storage": "float32"}))
+    assert "stage3-quantized" not in named(planned("zero.stage=2", model=packed))

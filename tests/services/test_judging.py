@@ -13,8 +13,8 @@ from zeroboard.contract.reports import DataReport
 from zeroboard.contract.spec import DataSpec
 from zeroboard.data.records import OnProgress
 from zeroboard.errors import NotFound
-from zeroboard.services import judging
 from zeroboard.paths import Paths
+from zeroboard.services import judging
 from zeroboard.services.judging import Judging, judged_now
 
 ROW = '{"instruction": "Hi", "output": "Hello"}\n'
@@ -71,7 +71,7 @@ def test_a_long_one_shows_how_far_it_is_and_is_read_once_for_all(data: Path, slo
     slow.go_on.set()
     done = desk.look(str(data), wait=10.0)
     assert done.report is not None and slow.calls == 1
-    assert judged_now(Paths(data.parent), DataSpec(path=str(data))).report is done.report, "Start does not read it again"
+    assert judged_now(Paths(data.parent), DataSpec(path=str(data))).report is done.report, "it is read once"
 
 
 def test_a_stop_ends_it_until_it_is_asked_for_again(data: Path, slow: Slow) -> None:

@@ -66,6 +66,10 @@ class ModelFacts(Record):
     licence: str | None = None
     size: int | None = None
     """Bytes of the weight files."""
+    quantized: str | None = None
+    """How its weights are quantised (`bitsandbytes`, `gptq` …); None: they are not."""
+    storage: str | None = None
+    """The type in which quantised weights are stored; None: not told, or not quantised."""
     remote_code: bool = False
     commit: str | None = None
     """Of the hub's repository that it came from; None: not from a hub."""

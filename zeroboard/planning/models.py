@@ -114,6 +114,7 @@ def _folder(folder: Path, name: str) -> Found:
         *_unsupported(config, name),
         *_wrong_types(config, str(folder / "config.json")),
         *_tokenizer(folder, name),
+        *_two_templates(folder, name),
     ]
     files, missing = _weight_files(folder)
     problems += missing
@@ -150,6 +151,8 @@ def _facts(folder: Path, name: str, config: Mapping[str, Any], shapes: ShapeFact
         vocabulary=_number(inner.get("vocab_size")),
         layers=_number(inner.get("num_hidden_layers", inner.get("n_layer"))),
         hidden=_number(inner.get("hidden_size", inner.get("n_embd"))),
+        quantized=_quantized(config)[0],
+        storage=_quantized(config)[1],
         remote_code=_needs_code(config),
         linear_shapes=shapes.linear_shapes if shapes else {},
         tensor_sizes=shapes.tensor_sizes if shapes else {},
@@ -185,7 +188,7 @@ def _config(folder: Path) -> tuple[dict[str, Any] | None, Problem | None]:
 def _unsupported(config: Mapping[str, Any], name: str) -> list[Problem]:
     architectures = config.get("architectures")
     first = str(architectures[0]) if isinstance(architectures, list) and architectures else None
-    if config.get("quantization_config"):
+    if _quantized(config)[0] is not None:
         return [_refused("quantized", model=name)]
     if first is not None and not first.endswith(_CAUSAL):
         return [_refused("architecture", model=name, architecture=first[:80])]
@@ -194,6 +197,15 @@ def _unsupported(config: Mapping[str, Any], name: str) -> list[Problem]:
     if known and kind not in known and not config.get("auto_map"):
         return [_refused("unknown", model=name, type=kind[:80])]
     return []
+
+
+def _quantized(config: Mapping[str, Any]) -> tuple[str | None, str | None]:
+    """The method of a quantised model, and the type that its weights are stored in (bitsandbytes packs 4 bits so)."""
+    found = config.get("quantization_config")
+    if not found:
+        return None, None
+    told = found if isinstance(found, dict) else {}
+    return str(told.get("quant_method") or "?")[:40], _text(told.get("bnb_4bit_quant_storage"))
 
 
 def _wrong_types(config: Mapping[str, Any], path: str) -> list[Problem]:
@@ -316,6 +328,22 @@ def _has_template(folder: Path) -> bool:
     except BrokenFile:
         return False
     return isinstance(value, dict) and default_template(value.get("chat_template")) is not None
+
+
+def _two_templates(folder: Path, name: str) -> list[Problem]:
+    """A template beside the tokenizer and another one in its settings: transformers takes the first, others may not."""
+    beside, settings = folder / TEMPLATE, folder / TOKENIZER_CONFIG
+    if not (beside.is_file() and settings.is_file()):
+        return []
+    try:
+        value, text = read_json(settings), beside.read_text(encoding="utf-8")
+    except (BrokenFile, UnicodeDecodeError):
+        return []  # whoever reads it says so
+    inside = default_template(value.get("chat_template")) if isinstance(value, dict) else None
+    if inside is None or inside.strip() == text.strip():
+        return []
+    params: dict[str, Scalar] = {"model": name, "file": TEMPLATE, "other": TOKENIZER_CONFIG}
+    return [Problem(code="template-mismatch", severity="warning", field="model.path", params=params)]
 
 
 def _licence(folder: Path) -> str | None:

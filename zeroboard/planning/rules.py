@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from zeroboard.contract.plan import DTYPE_BYTES
-from zeroboard.contract.problems import Problem, problem
+from zeroboard.contract.problems import Problem, Scalar, problem
 from zeroboard.planning import data_rules, zero_rules
 from zeroboard.planning.choices import BF16_CAPABILITY, lowest_capability, usable_gpus
 from zeroboard.planning.facts import Facts
@@ -21,7 +21,9 @@ SHM_LEAST = 1 << 30
 """Bytes of /dev/shm below which several GPUs may hang (NCCL and data workers share memory there)."""
 PSEUDO = ("/proc", "/sys", "/dev")
 """Folders whose files are no files, but for /dev/shm."""
-
+OUTSIDE = ("embed_tokens", "lm_head", "wte", "embed_in", "embed_out", "word_embeddings")
+"""Names of embeddings and heads, which stand outside the blocks."""
+DTYPE_NAMES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32"}
 
 Rule = Callable[[Facts], list[Problem]]
 
@@ -193,11 +195,36 @@ def targets_exist(facts: Facts) -> list[Problem]:
         return []
     names = [name.strip() for name in method.targets.split(",") if name.strip()]
     absent = [name for name in names or [method.targets] if not targeted(model.linear_shapes, name)]
+    if facts.spec.zero.stage == "3":
+        absent = [name for name in absent if name not in OUTSIDE]  # told by `whole_modules`
     if not absent:
         return []
     there = sorted({name.removesuffix(".weight").rpartition(".")[2] for name in model.linear_shapes})
     params = {"names": ", ".join(absent)[:120], "there": ", ".join(there[:12])}
     return [problem("value-range", "method.targets", "targets", params, mend={"method.targets": "all-linear"})]
+
+
+def whole_modules(facts: Facts) -> list[Problem]:
+    """Embeddings and the head are trained beside an adapter whole (`modules_to_save`): stage 3 saves those empty."""
+    method = facts.spec.method
+    asked = [name.strip() for name in method.targets.split(",") if name.strip() in OUTSIDE]
+    if method.kind != "lora" or facts.spec.zero.stage != "3" or not asked:
+        return []
+    params: dict[str, Scalar] = {"names": ", ".join(asked)}
+    return [problem("stage3-modules-to-save", "method.targets", params=params, mend={"method.targets": "all-linear"})]
+
+
+def quantized_shards(facts: Facts) -> list[Problem]:
+    """Stage 3 cuts buffers of the computation's type; weights that are packed into another do not survive that."""
+    model = facts.model
+    if model is None or model.quantized is None or facts.spec.zero.stage != "3":
+        return []
+    if model.storage is not None and DTYPE_NAMES.get(model.storage) == facts.dtype:
+        return []
+    params: dict[str, Scalar] = {
+        "model": model.name, "method": model.quantized, "storage": model.storage or "uint8", "dtype": facts.dtype,
+    }  # fmt: skip
+    return [problem("stage3-quantized", "zero.stage", params=params)]
 
 
 def paths_safe(facts: Facts) -> list[Problem]:
@@ -258,6 +285,8 @@ RULES: tuple[Rule, ...] = (
     model_good,
     packing_isolated,
     targets_exist,
+    whole_modules,
+    quantized_shards,
     data_rules.data_good,
     data_rules.data_told_apart,
     data_rules.measured_good,

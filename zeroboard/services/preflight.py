@@ -45,6 +45,7 @@ PLACES = {
     "model-missing": "model",
     "model-unsupported": "model",
     "remote-code": "model",
+    "stage3-quantized": "model",
     "template-missing": "template",
     "template-mismatch": "template",
     "data-missing": "data",
