@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,7 +16,7 @@ from filelock import FileLock
 
 from zeroboard.catalogue import MODELS
 from zeroboard.contract.schema import Schema
-from zeroboard.paths import Paths
+from zeroboard.paths import HOME, Paths
 from zeroboard.runs.processes import kill_marked
 from zeroboard.services import configs
 from zeroboard.services.models import prepare_model
@@ -97,6 +99,22 @@ def bundled(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> tuple[P
             prepare_model(Paths(folder), MODELS[0].name, on_progress=lambda at: told.append(at.done))
             said.write_text(json.dumps(told))
     return Paths(folder).models / MODELS[0].name, json.loads(said.read_text())
+
+
+@pytest.fixture(scope="session")
+def checkpoints(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """All of `tests.engine.zero_checkpoints`, made once for all processes of the test run; read only."""
+    base = tmp_path_factory.getbasetemp()
+    root = (base if worker_id == "master" else base.parent) / "zero-checkpoints"
+    made = root / "made"
+    with FileLock(f"{root}.lock"):
+        if not made.is_file():
+            environ = os.environ | {"OMP_NUM_THREADS": "1"}
+            argv = [sys.executable, "-m", "tests.engine.zero_checkpoints", str(root)]
+            done = subprocess.run(argv, cwd=HOME, env=environ, capture_output=True, text=True, timeout=180, check=False)
+            assert done.returncode == 0, done.stderr[-4000:]
+            made.touch()
+    return root
 
 
 @pytest.fixture(scope="session")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import stat
+import tempfile
 import threading
 from pathlib import Path
 
@@ -23,6 +25,8 @@ from zeroboard.files import (
     share,
     to_json,
     write_atomic,
+    write_last,
+    write_over,
 )
 
 
@@ -177,3 +181,31 @@ def test_what_is_no_regular_file_is_never_waited_for(tmp_path: Path) -> None:
         with pytest.raises(OSError, match="no regular file"):
             read_whole(path)
     assert read_lines(tmp_path / "pipe").lines == ()  # it has no size
+
+
+def test_a_last_word_is_kept_on_a_full_disk_where_the_file_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*given: object, **options: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    path = tmp_path / "state.json"
+    write_last(path, '{"state": "running", "phase": "weights"}')
+    monkeypatch.setattr(tempfile, "mkstemp", full)
+    write_last(path, '{"state": "failed"}')
+    assert path.read_text() == '{"state": "failed"}'
+    with pytest.raises(OSError, match="space"):
+        write_last(tmp_path / "new.json", "{}")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["state.json"]
+
+
+def test_what_finds_no_room_leaves_nothing_beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "state.json"
+    write_over(path, "whole")
+
+    def full(self: Path, content: str, **options: object) -> None:
+        self.touch()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(OSError, match="space"):
+        write_over(path, "half")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["state.json"] and path.read_bytes() == b"whole"

@@ -53,9 +53,26 @@ def write_over(path: Path, content: str) -> None:
     Readers never see half of it; a power cut may. The folder has to be there.
     """
     beside = path.with_name(f".{path.name}.tmp")
-    beside.write_text(content, encoding="utf-8")
-    beside.chmod(MODE)
-    beside.replace(path)
+    try:
+        beside.write_text(content, encoding="utf-8")
+        beside.chmod(MODE)
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def write_last(path: Path, content: str) -> None:
+    """`write_atomic`; on a full disk over what the small file holds, in the block that it has, so that a last word is
+    heard there too."""
+    try:
+        write_atomic(path, content)
+    except OSError as error:
+        if error.errno not in DISK_FULL or not path.is_file():
+            raise
+        with path.open("r+b") as stream:
+            stream.write(content.encode("utf-8"))
+            stream.truncate()
 
 
 def sync_folder(folder: Path) -> None:

@@ -146,6 +146,11 @@ class ExportPaths:
         return self.folder / "cancel"
 
     @property
+    def adapter(self) -> Path:
+        """While ZeRO states are merged: the adapter that they hold, which the result is held against."""
+        return self.folder / "adapter"
+
+    @property
     def log(self) -> Path:
         """What the engine, the converter and the worker itself say."""
         return self.folder / "export.log"

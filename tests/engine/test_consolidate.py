@@ -7,7 +7,6 @@ import json
 import os
 import pickle
 import shutil
-import subprocess
 import sys
 import zipfile
 from collections import namedtuple
@@ -23,7 +22,8 @@ from safetensors.torch import load_file
 from torch._weights_only_unpickler import _get_allowed_globals
 from transformers import AutoModelForCausalLM
 
-from tests.engine.zero_checkpoints import CASES, llama, name
+from tests.engine.results import llama
+from tests.engine.zero_checkpoints import CASES, name
 from zeroboard.checkpoints.consolidate import ALLOWED, ALLOWED_CLASSES
 from zeroboard.checkpoints.inspect import inspect
 from zeroboard.contract.problems import Problem
@@ -32,23 +32,11 @@ from zeroboard.contract.requests import ConsolidateRequest, Progress
 from zeroboard.engine.consolidate import consolidate
 from zeroboard.errors import Refused
 from zeroboard.messages import LANGUAGES, has, say
-from zeroboard.paths import HOME
 from zeroboard.runs.verbs import call
 
 NAMES = [name(ranks, *case) for ranks, cases in CASES.items() for case in cases]
 OPTIM = "bf16_zero_pp_rank_{}_mp_rank_00_optim_states.pt"
 Tensors = dict[str, torch.Tensor]
-
-
-@pytest.fixture(scope="session")
-def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All of `zero_checkpoints`; read only."""
-    root = tmp_path_factory.mktemp("zero")
-    environ = os.environ | {"OMP_NUM_THREADS": "1"}
-    argv = [sys.executable, "-m", "tests.engine.zero_checkpoints", str(root)]
-    made = subprocess.run(argv, cwd=HOME, env=environ, capture_output=True, text=True, timeout=180, check=False)
-    assert made.returncode == 0, made.stderr[-4000:]
-    return root
 
 
 def put_together(source: Path, target: Path, **request: Any) -> tuple[Consolidation, tuple[Problem, ...]]:

@@ -5,20 +5,24 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from deepspeed.utils.zero_to_fp32 import get_fp32_state_dict_from_zero_checkpoint
 from safetensors.torch import load_file
-from transformers import AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from tests.engine.results import make_adapter, make_full
+from tests.engine.results import letters_base, make_adapter, make_full
+from tests.engine.zero_checkpoints import build
 from tests.tiny import tiny_model
 from zeroboard.checkpoints.folder import list_folder
 from zeroboard.checkpoints.inspect import source_kind
 from zeroboard.checkpoints.verify import verify_files
-from zeroboard.contract.requests import ExportRequest
+from zeroboard.contract.requests import CompareRequest, ExportRequest
 from zeroboard.engine import export as verb
 from zeroboard.engine import verify
+from zeroboard.engine.compare import compare
 from zeroboard.errors import Refused
 
 
@@ -136,3 +140,67 @@ def test_settings_beside_states_are_states(tmp_path: Path, adapter: Path) -> Non
     assert source_kind(list_folder(adapter)) == "lora-adapter"
     shutil.copyfile(adapter / "adapter_model.safetensors", tmp_path / "adapter_model.safetensors")
     assert source_kind(list_folder(tmp_path)) == "lora-adapter"
+
+
+@pytest.fixture(scope="module")
+def states_base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return letters_base(tmp_path_factory.mktemp("base") / "letters")
+
+
+def merge_states(source: Path, base: Path, target: Path, **options: Any) -> Path:
+    request = ExportRequest(
+        path=str(source), base=str(base), target=str(target), merge=True, trust_pickles=True, **options
+    )
+    assert verb.export(request).kind == "full-model"
+    return target
+
+
+@pytest.mark.filterwarnings("ignore")  # peft warns of embeddings that are saved whole
+@pytest.mark.parametrize("case", ["2-2-lora", "2-3-lora", "4-3-lora"])
+def test_states_that_are_merged_answer_as_deepspeeds_own_reading_of_them_on_the_base(
+    case: str, checkpoints: Path, states_base: Path, tmp_path: Path
+) -> None:
+    """The adapter on its base is made without our consolidation and without our merge."""
+    merged = merge_states(checkpoints / case, states_base, tmp_path / "m", dtype="fp32")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["m"]
+    tuned, _ = build("lora")
+    trained = get_fp32_state_dict_from_zero_checkpoint(checkpoints / case)
+    assert not tuned.load_state_dict(trained, strict=False).unexpected_keys
+    tuned = tuned.float().eval()
+    tuned.load_state_dict(trained, strict=False)  # again: what was bf16 a line above has been rounded
+    ids = torch.arange(3, 90)[None]
+    with torch.inference_mode():
+        wanted = tuned(input_ids=ids).logits
+        with tuned.disable_adapter():
+            before = tuned(input_ids=ids).logits
+        found = AutoModelForCausalLM.from_pretrained(merged, dtype=torch.float32)(input_ids=ids).logits
+    torch.testing.assert_close(found, wanted, atol=1e-6, rtol=1e-5)
+    assert (wanted - before).abs().max() > 0.01
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_states_that_were_merged_are_held_against_the_adapter_that_they_hold(
+    checkpoints: Path, states_base: Path, tmp_path: Path
+) -> None:
+    kept = tmp_path / "kept"
+    merged = merge_states(checkpoints / "2-3-lora", states_base, tmp_path / "m", adapter=str(kept), dtype="bf16")
+
+    def judged() -> dict[str, str]:
+        request = CompareRequest(merged=str(merged), path=str(kept), base=str(states_base))
+        return {check.name: check.says for check in compare(request).checks if check.name in ("merge", "effect")}
+
+    assert judged() == {"merge": "check.merge.ok", "effect": "check.effect.ok"}
+    settings = json.loads((kept / "adapter_config.json").read_text())
+    (kept / "adapter_config.json").write_text(json.dumps(settings | {"lora_alpha": 2 * settings["lora_alpha"]}))
+    assert judged()["merge"] == "check.merge.differs"
+
+
+def test_states_of_a_whole_model_are_no_merge_and_nothing_is_written(checkpoints: Path, tmp_path: Path) -> None:
+    told: list[str] = []
+    request = ExportRequest(
+        path=str(checkpoints / "2-3-full"), target=str(tmp_path / "m"), merge=True, trust_pickles=True
+    )
+    with pytest.raises(Refused) as refused:
+        verb.export(request, lambda done, says, params: told.append(says))
+    assert [problem.says for problem in refused.value.problems] == ["export.nothing-to-merge"]
+    assert "progress.consolidate.write" not in told and list(tmp_path.iterdir()) == []

@@ -21,7 +21,8 @@ from typing import Any
 import deepspeed
 import torch
 from peft import LoraConfig, get_peft_model, get_peft_model_state_dict
-from transformers import LlamaConfig, LlamaForCausalLM
+
+from tests.engine.results import llama
 
 CASES = {
     2: tuple((stage, model) for stage in (1, 2, 3) for model in ("full", "half", "lora")),
@@ -32,22 +33,6 @@ CASES = {
 
 def name(ranks: int, stage: int, model: str) -> str:
     return f"{ranks}-{stage}-{model}"
-
-
-def llama(*, tied: bool) -> LlamaForCausalLM:
-    """Two layers whose sizes are divisible by little."""
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=101,
-        hidden_size=18,
-        intermediate_size=35,
-        num_hidden_layers=2,
-        num_attention_heads=3,
-        num_key_value_heads=1,
-        tie_word_embeddings=tied,
-        dtype=torch.bfloat16,
-    )
-    return LlamaForCausalLM(config).to(torch.bfloat16)
 
 
 def build(kind: str) -> tuple[Any, list[dict[str, Any]]]:

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import shutil
 import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import torch
 import yaml
 from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from tests.engine.results import make_adapter
+from tests.engine.results import letters_base, make_adapter
 from zeroboard.checkpoints.verify import verify_files
 from zeroboard.contract.exports import ExportReport, ExportState, ExportWish
 from zeroboard.contract.problems import Problem
+from zeroboard.contract.requests import Answer
 from zeroboard.contract.state import ProcessMark
+from zeroboard.engine import compare
+from zeroboard.engine import export as engine_export
 from zeroboard.errors import NotFound, Refused, UnsafePath, UsageError
 from zeroboard.messages import LANGUAGES, has
 from zeroboard.paths import Paths
@@ -228,6 +235,97 @@ def test_a_disk_that_fills_is_told_and_leaves_nothing(
     state = export_work.work(paths, job, None)
     assert (state.state, codes(state.problems)) == ("failed", ["disk-space"])
     assert [entry.name for entry in paths.exports.iterdir()] == [".jobs"]
+
+
+def sparse_model(folder: Path, like: Path, megabytes: int) -> Path:
+    """A model of many tensors whose files hold no blocks; reading and writing it is real."""
+    shutil.copytree(like, folder)
+    entries = {
+        f"t{at}": {"dtype": "F32", "shape": [1 << 18], "data_offsets": [at << 20, (at + 1) << 20]}
+        for at in range(megabytes)
+    }
+    header = json.dumps(entries).encode()
+    with (folder / "model.safetensors").open("wb") as stream:
+        stream.write(len(header).to_bytes(8, "little") + header)
+        stream.truncate(8 + len(header) + (megabytes << 20))
+    return folder
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 240 MB, whose last block can really be taken."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=240m", "none", str(place)], capture_output=True)
+    if done.returncode != 0:
+        pytest.skip("no small disk can be mounted here: that takes root and leave to mount")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def fill(disk: Path) -> None:
+    """To the last block, as another program would."""
+    with (disk / "other").open("wb", buffering=0) as stream, contextlib.suppress(OSError):
+        while stream.write(bytes(1 << 16)):
+            pass
+
+
+def test_a_disk_that_really_fills_while_it_is_written_is_told_and_leaves_nothing(
+    small_disk: Path, tiny_model_folder: Path, tmp_path: Path
+) -> None:
+    """The record lies on the full disk too."""
+    paths = Paths(small_disk / "cache")
+    source = sparse_model(tmp_path / "source", tiny_model_folder, 150)
+    job = exports.create(paths, wish(paths, source, kind="full-model"))
+    written: list[int] = []
+
+    def on_state(state: ExportState) -> None:
+        if written or state.state != "running" or state.says != "progress.export.write":
+            return
+        engines = [child for child in psutil.Process().children() if "zeroboard.engine" in child.cmdline()]
+        for engine in engines:  # or it might be done before the disk is full
+            engine.suspend()
+        written.append(sum(file.stat().st_blocks for file in paths.exports.rglob("*.safetensors")))
+        fill(small_disk)
+        for engine in engines:
+            engine.resume()
+
+    state = export_work.work(paths, job, None, on_state)
+    assert written[0] > 0
+    assert (state.state, codes(state.problems)) == ("failed", ["disk-space"])
+    assert state.problems[0].params["path"] == str(paths.exports)
+    assert exports.read_state(job) == state
+    assert [entry.name for entry in paths.exports.iterdir()] == [".jobs"]
+    assert {entry.name for entry in job.folder.iterdir()} <= {"wish.json", "state.json", "export.log"}
+
+
+@pytest.mark.filterwarnings("ignore")  # peft warns of embeddings that are saved whole
+def test_states_that_are_merged_are_verified_against_their_adapter_which_then_goes(
+    paths: Paths, checkpoints: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the verbs' own functions, but in this process."""
+    asked: list[str] = []
+
+    def call(verb: str, request: Any, **rest: Any) -> Answer:
+        asked.append(verb)
+        if verb == "export":
+            return Answer(value=engine_export.export(request).model_dump(mode="json"))
+        assert verb == "compare" and (Path(request.path) / "adapter_model.safetensors").is_file()
+        return Answer(value=compare.compare(request).model_dump(mode="json"))
+
+    monkeypatch.setattr(export_work.verbs, "call", call)
+    base = letters_base(tmp_path / "base")
+    source = wish(
+        paths, checkpoints / "2-3-lora", kind="zero-checkpoint", base=str(base), merge=True, trust_pickles=True
+    )
+    assert codes(exports.judge(paths, source.model_copy(update={"base": None}))) == ["model-missing"]
+    job = exports.create(paths, source)
+    state = export_work.work(paths, job, None)
+    report = exports.read_report(job)
+    assert report is not None and (state.state, state.problems, asked) == ("finished", (), ["export", "compare"])
+    checks = {check.name: check.verdict for check in report.verification.checks}
+    assert (report.kind, checks["merge"], checks["effect"]) == ("full-model", "pass", "pass")
+    assert not job.adapter.exists()
 
 
 def test_the_process_outlives_its_starter_and_one_that_died_is_lost(paths: Paths, tmp_path: Path) -> None:

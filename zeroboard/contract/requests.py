@@ -149,6 +149,9 @@ class ExportRequest(Record):
     """Of an adapter; of a checkpoint, the model that was trained."""
     merge: bool = False
     """An adapter goes into its base."""
+    adapter: str | None = None
+    """Where the adapter is left that ZeRO states become on the way to a merge, so that the result can be held against
+    it; None: it is removed."""
     dtype: Dtype | None = None
     """None: each tensor keeps its type (ZeRO states: bf16)."""
     shard_bytes: int = Field(default=5_000_000_000, gt=0)

@@ -65,8 +65,13 @@ def main(channel: Channel) -> int:
     return 0
 
 
-def consolidate(request: ConsolidateRequest, tell: Tell) -> tuple[Consolidation, tuple[Problem, ...]]:
-    """Write `request.target`; returns what was written, and warnings. Raises `Refused` with all that is in the way."""
+def consolidate(
+    request: ConsolidateRequest, tell: Tell, *, adapter: bool = False
+) -> tuple[Consolidation, tuple[Problem, ...]]:
+    """Write `request.target`; returns what was written, and warnings.
+
+    `adapter`: nothing else is of use. Raises `Refused` with all that is in the way.
+    """
     started = time.monotonic()
     target = Path(request.target)
     try:
@@ -83,6 +88,8 @@ def consolidate(request: ConsolidateRequest, tell: Tell) -> tuple[Consolidation,
     plan = make_plan(models, optim, sharded=sources.layout.sharded)
     homes = [sources.folder, *_home(request)]
     named = name_tensors(plan, tied=_tied(homes))
+    if adapter and not named.adapter:
+        raise Refused([Problem(code="model-unsupported", says="export.nothing-to-merge")])
     shards = _shards(named, tensors, request)
     size = total_bytes(shards)
     if problems := judge_room(target, size):

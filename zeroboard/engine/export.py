@@ -77,10 +77,10 @@ def export(request: ExportRequest, tell: Tell = lambda done, says, params: None)
 
 
 def _from_states(request: ExportRequest, target: Path, tell: Tell) -> tuple[Problem, ...]:
-    """Consolidated; what becomes an adapter and shall be merged passes through a folder beside the target."""
+    """Consolidated; what becomes an adapter and shall be merged passes through a folder of its own."""
     with tempfile.TemporaryDirectory(prefix=".zeroboard-", dir=target.parent) as room:
-        place = Path(room) / "adapter" if request.merge else target
-        written, notes = consolidate(
+        place = Path(request.adapter or f"{room}/adapter") if request.merge else target
+        _, notes = consolidate(
             ConsolidateRequest(
                 path=request.path,
                 target=str(place),
@@ -91,11 +91,10 @@ def _from_states(request: ExportRequest, target: Path, tell: Tell) -> tuple[Prob
                 home=request.base,
             ),
             tell,
+            adapter=request.merge,
         )
         if not request.merge:
             return notes
-        if written.kind != "lora-adapter":
-            raise Refused([Problem(code="model-unsupported", says="export.nothing-to-merge")])
         return (*notes, *_merged(request, place, target, tell))
 
 

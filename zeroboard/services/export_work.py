@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 import signal
 import sys
 import time
@@ -27,7 +28,7 @@ from zeroboard.contract.prompts import read_prompts
 from zeroboard.contract.reports import VerifyReport
 from zeroboard.contract.requests import CompareRequest, Exported, ExportRequest, Progress, VerifyRequest
 from zeroboard.errors import EngineFailed, Refused, ZeroBoardError
-from zeroboard.files import DISK_FULL, to_json, write_atomic, write_over
+from zeroboard.files import DISK_FULL, to_json, write_atomic, write_last, write_over
 from zeroboard.paths import ExportPaths, Paths
 from zeroboard.runs import verbs
 from zeroboard.runs.processes import own_mark
@@ -60,7 +61,10 @@ def work(paths: Paths, job: ExportPaths, token: str | None, on_state: OnState = 
     record.write()
     try:
         with _asked_to_leave(record):
-            report = _export(paths, job, exports.read_wish(job), token, record)
+            try:
+                report = _export(paths, job, exports.read_wish(job), token, record)
+            finally:
+                shutil.rmtree(job.adapter, ignore_errors=True)
         problems = _unsound(report)
         record.end("failed" if problems else "finished", problems)
     except (Cancelled, KeyboardInterrupt):
@@ -105,12 +109,17 @@ class _Record:
 
     def end(self, stage: Any, problems: tuple[Problem, ...]) -> None:
         self.state = self.state.model_copy(update={"state": stage, "ended": time.time(), "problems": problems})
-        write_atomic(self.job.state, to_json(self.state.model_dump(mode="json")))
+        write_last(self.job.state, to_json(self.state.model_dump(mode="json")))
         self.on_state(self.state)
 
     def write(self) -> None:
         self.written = time.monotonic()
-        write_over(self.job.state, to_json(self.state.model_dump(mode="json")))
+        try:
+            write_over(self.job.state, to_json(self.state.model_dump(mode="json")))
+        except OSError as error:  # the target may lie on another disk, which has room
+            if error.errno not in DISK_FULL:
+                raise
+            log.warning("no room for the state of the export: %s", error)
 
 
 class _asked_to_leave:
@@ -135,9 +144,9 @@ def _export(paths: Paths, job: ExportPaths, wish: ExportWish, token: str | None,
     target = Path(wish.target)
     try:
         with whole_folder(target) as room:
-            written = _weights(paths, wish, room, record)
+            written = _weights(paths, job, wish, room, record)
             file = _gguf(job, wish, room, record) if wish.gguf else None
-            verification = _verify(paths, wish, room, record).model_copy(update={"path": str(target)})
+            verification = _verify(paths, job, wish, room, record).model_copy(update={"path": str(target)})
             export_card.write(paths, wish, room, written, verification, file)
             report = ExportReport(
                 path=str(target),
@@ -155,6 +164,8 @@ def _export(paths: Paths, job: ExportPaths, wish: ExportWish, token: str | None,
         if error.errno not in DISK_FULL:
             raise
         raise Refused([no_room(target, exports.expected_bytes(wish) or 0, 0)]) from error
+    except Refused as refused:  # the engine knows only the folder that is gone by now
+        raise Refused([_at(target, problem) for problem in refused.problems]) from refused
     write_atomic(job.report, report.model_dump_json(indent=2))
     if wish.push and verification.verdict != "fail":
         assert token is not None
@@ -165,7 +176,14 @@ def _export(paths: Paths, job: ExportPaths, wish: ExportWish, token: str | None,
     return report
 
 
-def _weights(paths: Paths, wish: ExportWish, room: Path, record: _Record) -> Exported:
+def _at(target: Path, problem: Problem) -> Problem:
+    """A full disk is named by the folder that the person knows."""
+    if problem.code != "disk-space":
+        return problem
+    return problem.model_copy(update={"params": {**problem.params, "path": str(target.parent)}})
+
+
+def _weights(paths: Paths, job: ExportPaths, wish: ExportWish, room: Path, record: _Record) -> Exported:
     place = room / WEIGHTS / "model"
     place.parent.mkdir()
     request = ExportRequest(
@@ -173,6 +191,7 @@ def _weights(paths: Paths, wish: ExportWish, room: Path, record: _Record) -> Exp
         target=str(place),
         base=wish.base,
         merge=wish.merge,
+        adapter=str(job.adapter),
         dtype=wish.dtype,
         shard_bytes=wish.shard_bytes,
         runs=str(paths.runs),
@@ -202,13 +221,14 @@ def _gguf(job: ExportPaths, wish: ExportWish, room: Path, record: _Record) -> st
     return name
 
 
-def _verify(paths: Paths, wish: ExportWish, room: Path, record: _Record) -> VerifyReport:
+def _verify(paths: Paths, job: ExportPaths, wish: ExportWish, room: Path, record: _Record) -> VerifyReport:
     """The files, then the load in a fresh process: a merged model against the adapter on its base, all else against
     the base."""
     record.phase("check", None, "verify.files")
     trusted = wish.trust_remote_code
-    if wish.merge and wish.kind == "lora-adapter":
-        asked = CompareRequest(merged=str(room), path=wish.path, base=wish.base, trust_remote_code=trusted)
+    if wish.merge:
+        adapter = str(job.adapter) if wish.kind == "zero-checkpoint" else wish.path
+        asked = CompareRequest(merged=str(room), path=adapter, base=wish.base, trust_remote_code=trusted)
         return VerifyReport.model_validate(_call("compare", asked, "check", record))
     rows = results.rows_of(paths, wish.run_id) if wish.run_id is not None else None
     request = VerifyRequest(

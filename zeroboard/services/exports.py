@@ -87,7 +87,7 @@ def judge(paths: Paths, wish: ExportWish, token: str | None = None) -> tuple[Pro
         problems.append(Problem(code="export-inside", params={"path": str(target), "source": str(source)}))
     if wish.merge and wish.kind == "full-model":
         problems.append(Problem(code="model-unsupported", says="export.nothing-to-merge"))
-    if wish.merge and wish.kind == "lora-adapter" and export_source.base_folder(source, _path(wish.base)) is None:
+    if wish.merge and wish.kind != "full-model" and export_source.base_folder(source, _path(wish.base)) is None:
         problems.append(Problem(code="model-missing", says="export.base-gone", params={"path": str(source)}))
     if wish.gguf:
         if wish.kind == "lora-adapter" and not wish.merge:
@@ -95,8 +95,8 @@ def judge(paths: Paths, wish: ExportWish, token: str | None = None) -> tuple[Pro
         problems += gguf.judge(wish.gguf, wish.llama_cpp)
     if wish.push:
         problems += push.judge(wish.push, token)
-    if not problems and (size := expected_bytes(wish)) is not None:
-        problems += judge_room(target, size)
+    if not problems:
+        problems += judge_room(target, expected_bytes(wish) or 0)
     return tuple(problems)
 
 
