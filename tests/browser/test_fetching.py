@@ -1,4 +1,4 @@
-"""A model of the hub is fetched from the page: refused, with a token, watched, ended."""
+"""Models and data of the hub are fetched from the page: refused, with a token, watched, ended."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from zeroboard.services.fetching import OFFLINE
 pytestmark = pytest.mark.browser
 
 SOON = 20_000
+ROWS = b"".join(b'{"instruction": "Hi %d", "output": "Hello"}\n' % n for n in range(3))
 
 
 def test_a_gated_model_comes_with_a_token_and_a_large_one_is_ended(
@@ -48,6 +49,22 @@ def test_a_gated_model_comes_with_a_token_and_a_large_one_is_ended(
             expect(page.locator("#zb-start")).to_be_enabled(timeout=SOON)
             expect(page.locator("#facts-model")).to_contain_text("LlamaForCausalLM", timeout=SOON)
             expect(page.locator("#zb-fetch-token input")).to_have_value("")
+
+            known.datasets["someone/rows"] = Model({"a.jsonl": ROWS, "b.jsonl": ROWS})
+            data, told = page.locator("#f-data-path input"), page.locator("#zb-fetch-data-status")
+            expect(page.locator("#zb-fetch-data")).to_be_hidden()
+            data.fill("hub:someone/rows")
+            data.press("Enter")
+            expect(page.locator("#zb-plan")).to_contain_text("has not been fetched", timeout=SOON)
+            page.locator("#zb-fetch-data").click()
+            expect(told).to_contain_text("a.jsonl, b.jsonl", timeout=SOON)
+            data.fill("hub:someone/rows/b.jsonl")
+            data.press("Enter")
+            expect(told).not_to_contain_text("a.jsonl", timeout=SOON)
+            page.locator("#zb-fetch-data").click()
+            expect(told).to_contain_text(COMMIT[:12], timeout=SOON)
+            expect(page.locator("#facts-data")).to_contain_text("3 / 3", timeout=SOON)
+            expect(page.locator("#zb-start")).to_be_enabled(timeout=SOON)
 
             known.stalls = True
             path.fill("hub:someone/large")

@@ -37,3 +37,21 @@ def test_a_path_is_no_name_of_a_hub(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["fetch", "someone/gated", "--cache", str(tmp_path)]) == 1
     assert "hub:OWNER/NAME" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_data_set_comes_by_itself_where_it_is_judged_and_where_it_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in (*fetching.OFFLINE, "HF_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    row = b'{"instruction": "Hi", "output": "Hello"}\n'
+    with hub("hf_right") as known:
+        known.datasets["someone/rows"] = Model({"en/train.jsonl": row, "en/test.jsonl": row * 3, "odd.jsonl": row * 2})
+        monkeypatch.setenv("HF_ENDPOINT", known.endpoint)
+        assert main(["data", "hub:someone/rows", "--cache", str(tmp_path), "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["rows"]["usable"] == 1
+        assert main(["fetch", "--data", "hub:someone/rows/*.jsonl", "--cache", str(tmp_path), "--json"]) == 0
+        said = json.loads(capsys.readouterr().out)
+        assert said["dataset"] == "hub:someone/rows/*.jsonl" and Path(said["path"]).read_bytes() == row * 2
+        assert main(["data", "hub:someone/none", "--cache", str(tmp_path)]) == 1
+    assert "shows no data set someone/none" in capsys.readouterr().err
