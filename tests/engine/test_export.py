@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 from pathlib import Path
@@ -112,6 +113,22 @@ def test_what_cannot_be_delivered_is_refused_and_nothing_is_left(full: Path, tmp
         with pytest.raises(Refused):
             verb.export(ExportRequest(path=str(path), target=str(tmp_path / "out"), dtype=dtype))
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["cut", "empty", "quantised"]
+
+
+@pytest.mark.parametrize("ends", [OSError(errno.ENOSPC, "No space left on device"), SystemExit(143)])
+def test_what_ends_after_the_weights_leaves_nothing(
+    ends: BaseException, adapter: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*given: Any, **options: Any) -> None:
+        assert (tmp_path / "out" / "adapter_model.safetensors").is_file()
+        raise ends
+
+    monkeypatch.setattr(verb, "write_generation", fail)
+    with pytest.raises(Refused if isinstance(ends, OSError) else SystemExit) as raised:
+        verb.export(ExportRequest(path=str(adapter), target=str(tmp_path / "out")))
+    if isinstance(raised.value, Refused):
+        assert [problem.code for problem in raised.value.problems] == ["disk-space"]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_persons_own_prompts_are_asked_before_and_after(adapter: Path, tiny_model_folder: Path) -> None:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -270,6 +270,23 @@ def fill(disk: Path) -> None:
             pass
 
 
+def while_it_writes(paths: Paths, act: Callable[[], None], written: list[int]) -> export_work.OnState:
+    """Does something once the first bytes of weights are there; the engine waits for it."""
+
+    def on_state(state: ExportState) -> None:
+        if written or state.state != "running" or state.says != "progress.export.write":
+            return
+        engines = [child for child in psutil.Process().children() if "zeroboard.engine" in child.cmdline()]
+        for engine in engines:  # or it might be done before
+            engine.suspend()
+        written.append(sum(file.stat().st_blocks for file in paths.exports.rglob("*.safetensors")))
+        act()
+        for engine in engines:
+            engine.resume()
+
+    return on_state
+
+
 def test_a_disk_that_really_fills_while_it_is_written_is_told_and_leaves_nothing(
     small_disk: Path, tiny_model_folder: Path, tmp_path: Path
 ) -> None:
@@ -278,25 +295,25 @@ def test_a_disk_that_really_fills_while_it_is_written_is_told_and_leaves_nothing
     source = sparse_model(tmp_path / "source", tiny_model_folder, 150)
     job = exports.create(paths, wish(paths, source, kind="full-model"))
     written: list[int] = []
-
-    def on_state(state: ExportState) -> None:
-        if written or state.state != "running" or state.says != "progress.export.write":
-            return
-        engines = [child for child in psutil.Process().children() if "zeroboard.engine" in child.cmdline()]
-        for engine in engines:  # or it might be done before the disk is full
-            engine.suspend()
-        written.append(sum(file.stat().st_blocks for file in paths.exports.rglob("*.safetensors")))
-        fill(small_disk)
-        for engine in engines:
-            engine.resume()
-
-    state = export_work.work(paths, job, None, on_state)
+    state = export_work.work(paths, job, None, while_it_writes(paths, lambda: fill(small_disk), written))
     assert written[0] > 0
     assert (state.state, codes(state.problems)) == ("failed", ["disk-space"])
     assert state.problems[0].params["path"] == str(paths.exports)
     assert exports.read_state(job) == state
     assert [entry.name for entry in paths.exports.iterdir()] == [".jobs"]
     assert {entry.name for entry in job.folder.iterdir()} <= {"wish.json", "state.json", "export.log"}
+
+
+def test_an_export_that_is_cancelled_while_it_is_written_leaves_nothing(
+    paths: Paths, tiny_model_folder: Path, tmp_path: Path
+) -> None:
+    source = sparse_model(tmp_path / "source", tiny_model_folder, 60)
+    job = exports.create(paths, wish(paths, source, kind="full-model"))
+    written: list[int] = []
+    state = export_work.work(paths, job, None, while_it_writes(paths, lambda: exports.cancel(paths, job.id), written))
+    assert written[0] > 0
+    assert state.state == exports.read_state(job).state == "cancelled"
+    assert [entry.name for entry in paths.exports.iterdir()] == [".jobs"]
 
 
 @pytest.mark.filterwarnings("ignore")  # peft warns of embeddings that are saved whole

@@ -66,7 +66,13 @@ def export(request: ExportRequest, tell: Tell = lambda done, says, params: None)
         notes = _rewritten(request, path, target, tell)
     else:
         raise Refused([Problem(code="model-unsupported", says="export.not-a-model", params={"path": request.path})])
-    spoken = _complete(request, target)
+    try:
+        spoken = _complete(request, target)
+    except BaseException as error:  # it has its name already, and is not whole
+        shutil.rmtree(target, ignore_errors=True)
+        if isinstance(error, OSError) and error.errno in DISK_FULL:
+            raise Refused([no_room(target, 0, shutil.disk_usage(target.parent).free)]) from error
+        raise
     return Exported(
         kind=kind_of(list_folder(target)),
         stops=spoken.stops,
