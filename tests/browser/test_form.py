@@ -154,7 +154,21 @@ def test_a_deepspeed_file_of_ones_own_fills_the_form_or_is_refused(
     send(page, "#zb-own-json", mine)
     for word in ("zero_optimization.stage", "prescale_gradients"):
         expect(page.locator("#zb-notice")).to_contain_text(word, timeout=SOON)
+    huge = b'{"x": "' + b"a" * (50 << 20) + b'"}'
+    refused = {
+        b'{"gradient_clipping": NaN}': "NaN",
+        b"{ // why\n}": "comment",
+        huge: f"{len(huge)} bytes",
+        b"[1]": "list",
+    }
+    for content, word in refused.items():
+        mine.write_bytes(content)
+        send(page, "#zb-own-json", mine)
+        expect(page.locator("#zb-notice")).to_contain_text(word, timeout=SOON)
     expect(page.locator('#f-zero-stage input[value="3"]')).to_be_checked()
+    mine.write_bytes(b"\xef\xbb\xbf" + json.dumps({"train_micro_batch_size_per_gpu": 5}).encode())
+    send(page, "#zb-own-json", mine)
+    expect(page.locator("#card-train > button")).to_contain_text("5 ×", timeout=SOON)
 
 
 def send(page: Page, button: str, file: Path) -> None:

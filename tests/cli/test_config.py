@@ -113,3 +113,53 @@ def test_a_plan_takes_a_file_over_and_set_goes_before_it(
     assert main(argv) == 1
     refused = json.loads(capsys.readouterr().out)["problems"]
     assert {p["field"] for p in refused} == {"prescale_gradients", "gradient_clipping"}
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (b"\xef\xbb\xbf" + json.dumps(GOOD).encode(), "bom-removed"),
+        (json.dumps(GOOD).encode("utf-16"), "bom-removed"),
+        (b'{"zero_optimization": {"stage": 2} // why\n}', "not-json"),
+        (b'{"zero_optimization": {"stage": 2, "stage": 3}, "train_micro_batch_size_per_gpu": 1}', "duplicate-key"),
+        (b'{"gradient_clipping": NaN}', "not-json"),
+        (b'{"gradient_clipping": 1e999, "train_micro_batch_size_per_gpu": 1}', "not-json"),
+        (b'{"x": "' + b"a" * (50 << 20) + b'"}', "not-json"),
+        (b"[1]", "not-json"),
+        (b"null", "not-json"),
+        (b'{"train_batch_size": 0, "train_micro_batch_size_per_gpu": 0}', "value-range"),
+        (b'{"train_batch_size": 1%030d, "zero_optimization": {"reduce_bucket_size": 1e30}}' % 0, "value-range"),
+        (b'{"train_batch_size": ' + b"9" * 6000 + b"}", "not-json"),
+        (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, "not-json"),
+    ],
+    ids=lambda given: given[:24].hex() if isinstance(given, bytes) else given,
+)  # fmt: skip
+def test_whatever_is_brought_is_told_as_a_problem_by_every_door(
+    judge: Judge, schema_cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes, code: str
+) -> None:
+    passes = code == "bom-removed"
+    ended, said = judge(content)
+    assert ended == (0 if passes else 1) and code in {problem["code"] for problem in said["problems"]}
+    argv = ["plan", "demo", "--config", str(tmp_path / "ds.json"), "--json", "--cache", str(schema_cache)]
+    assert main(argv) == (0 if passes else 1)
+    assert code in {problem["code"] for problem in json.loads(capsys.readouterr().out)["problems"]}
+
+
+@pytest.mark.parametrize(
+    ("setting", "field"),
+    [
+        ("devices.count=0", "devices.count"),
+        ("devices.count=1" + "0" * 30, "devices.count"),
+        ("data.max_length=0", "data.max_length"),
+        ("train.micro_batch=1" + "0" * 30, "train.micro_batch"),
+        ("zero.sub_group_size=1" + "0" * 30, "zero.sub_group_size"),
+        ("train.learning_rate=.nan", "train.learning_rate"),
+    ],
+)
+def test_absurd_numbers_in_a_spec_are_problems(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], setting: str, field: str
+) -> None:
+    assert main(["plan", "demo", "--set", setting, "--json", "--cache", str(tmp_path)]) == 1
+    assert [(p["code"], p["field"]) for p in json.loads(capsys.readouterr().out)["problems"]] == [
+        ("value-range", field)
+    ]

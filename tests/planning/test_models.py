@@ -260,3 +260,10 @@ def test_two_templates_that_differ_are_told_and_two_that_agree_are_not(tmp_path:
     packed = {"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_storage": "bfloat16"}
     facts, _ = read_model(str(write_model(tmp_path / "q", {**TINY, "quantization_config": packed})), Paths(tmp_path))
     assert facts is not None and (facts.quantized, facts.storage) == ("bitsandbytes", "bfloat16")
+
+
+def test_weights_without_an_element_are_none(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "m", TINY)
+    for file in folder.glob("*.safetensors"):
+        write_safetensors(file, {"model.layers.0.self_attn.q_proj.weight": (0, 4)})
+    assert refused(folder, tmp_path) == "problem.model-missing.weights"

@@ -23,6 +23,8 @@ GOOD = b'{"zero_optimization": {"stage": 2}}'
         (b'{"a": /* why */ 1}', "comment"),
         (b'{"a": NaN}', "nan"),
         (b'{"a": [-Infinity]}', "nan"),
+        (b'{"a": 1e999}', "infinite"),
+        (b'{"a": [-1e400]}', "infinite"),
         (b"zero_optimization:\n  stage: 3\n", "yaml"),
         (b'[{"a": 1}]', "object"),
         (b"null", "object"),

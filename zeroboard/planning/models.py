@@ -120,7 +120,7 @@ def _folder(folder: Path, name: str) -> Found:
     problems += missing
     shapes, broken = _shapes(files)
     problems += broken
-    if not (shapes or missing or broken):
+    if not (missing or broken) and not any(math.prod(shape) for shape, _ in shapes.values()):
         problems.append(_missing("problem.model-missing.weights", path=str(folder)))
     tied = bool(config.get("tie_word_embeddings", False))
     summed = shape_facts({n: shape for n, (shape, _) in shapes.items()}, tied=tied) if shapes else None

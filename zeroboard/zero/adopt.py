@@ -250,7 +250,7 @@ def _batch(plain: Mapping[str, Any], values: dict[str, Any], ranks: int | None) 
         return []
     micro, passes = plain.get("train_micro_batch_size_per_gpu"), plain.get("gradient_accumulation_steps")
     known = [one for one in (micro, passes) if isinstance(one, int) and not isinstance(one, bool)]
-    if ranks is None:
+    if ranks is None or min(total, ranks, *known) < 1:  # what is below 1 is told by its own key
         return []
     rest, odd = divmod(total, ranks * (known[0] if len(known) == 1 else known[0] * known[1] if known else 1))
     if odd or rest < 1 or (len(known) == 2 and rest != 1):

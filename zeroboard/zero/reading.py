@@ -7,6 +7,7 @@ digits, YAML, something that is no object, keys that are given twice, deep nesti
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -50,9 +51,11 @@ def read(data: bytes, size: int | None = None) -> Read:
     if not text.strip():
         return _none("empty")
     try:
-        value = json.loads(text, object_pairs_hook=_Pairs, parse_constant=_no_constant)
+        value = json.loads(text, object_pairs_hook=_Pairs, parse_constant=_no_constant, parse_float=_finite)
     except json.JSONDecodeError as error:
         return _not_json(text, error)
+    except _TooLarge as error:
+        return _none("infinite", name=error.name)
     except _Constant as error:
         return _none("nan", name=error.name)
     except RecursionError:
@@ -91,6 +94,17 @@ class _Constant(Exception):
 
 def _no_constant(name: str) -> NoReturn:
     raise _Constant(name)
+
+
+class _TooLarge(_Constant):
+    """A number that a computer can hold only as infinite."""
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise _TooLarge(text[:40])
+    return number
 
 
 def _none(variant: str, **params: Scalar) -> Read:
