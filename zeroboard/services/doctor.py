@@ -289,5 +289,5 @@ def of_problem(name: str, problem: Problem, verdict: CheckVerdict | None = None)
     )
 
 
-def _check(name: str, verdict: CheckVerdict, says: str, **params: Scalar) -> DoctorCheck:
+def _check(name: str, verdict: CheckVerdict, says: str, /, **params: Scalar) -> DoctorCheck:
     return DoctorCheck(name=name, verdict=verdict, says=says, params=params)
