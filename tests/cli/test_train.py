@@ -16,20 +16,20 @@ DATA = ROOT.parent / "shared" / "data"
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="there is no ../shared/data beside this copy of the project")
 
 FILES = [
-    pytest.param("identity.json"),
+    pytest.param("identity.json", 256),
     *(
-        pytest.param(name, marks=pytest.mark.long)
-        for name in (
-            "alpaca_en_demo.json",
-            "alpaca_zh_demo.json",
-            "v1_sft_demo.jsonl",
-            "glaive_toolcall_en_demo.json",
-            "reason_tool_use_demo_50.jsonl",
-            "c4_demo.jsonl",
+        pytest.param(name, length, marks=pytest.mark.long)
+        for name, length in (
+            ("alpaca_en_demo.json", 256),
+            ("alpaca_zh_demo.json", 256),
+            ("v1_sft_demo.jsonl", 256),
+            ("glaive_toolcall_en_demo.json", 256),
+            ("reason_tool_use_demo_50.jsonl", 2048),  # its system turns alone are longer than 256 tokens
+            ("c4_demo.jsonl", 256),
         )
     ),
 ]
-"""Every one that can be trained on; `make test` trains on one, `make long` on all."""
+"""Every one that can be trained on, with a maximum length; `make test` trains on one, `make long` on all."""
 STEPS = 24
 
 
@@ -38,14 +38,14 @@ def zeroboard(*words: str, cache: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)
 
 
-def spec(tmp_path: Path, model: Path, name: str) -> str:
+def spec(tmp_path: Path, model: Path, name: str, length: int = 256) -> str:
     """A spec file: the tiny model on one rank, all parameters, with four rows of its own that are measured."""
     measured = tmp_path / "measured.jsonl"
     rows = [{"instruction": f"What is {n}?", "output": f"It is {n}."} for n in range(4)]
     measured.write_text("".join(json.dumps(row) + "\n" for row in rows))
     wish = {
         "model": {"path": str(model)},
-        "data": {"path": str(DATA / name), "max_length": 256, "eval_path": str(measured)},
+        "data": {"path": str(DATA / name), "max_length": length, "eval_path": str(measured)},
         "method": {"kind": "full"},
         "train": {"learning_rate": 3e-3, "max_steps": STEPS, "micro_batch": 4, "accumulation": 1},
         "devices": {"count": 1},
@@ -56,9 +56,11 @@ def spec(tmp_path: Path, model: Path, name: str) -> str:
 
 
 @pytest.mark.train
-@pytest.mark.parametrize("name", FILES)
-def test_a_training_on_each_file_reaches_a_falling_loss(tmp_path: Path, tiny_model_folder: Path, name: str) -> None:
-    ran = zeroboard("train", spec(tmp_path, tiny_model_folder, name), cache=tmp_path)
+@pytest.mark.parametrize(("name", "length"), FILES)
+def test_a_training_on_each_file_reaches_a_falling_loss(
+    tmp_path: Path, tiny_model_folder: Path, name: str, length: int
+) -> None:
+    ran = zeroboard("train", spec(tmp_path, tiny_model_folder, name, length), cache=tmp_path)
     assert ran.returncode == 0, ran.stderr[-2000:]
     shown = json.loads(zeroboard("show", "last", "--json", cache=tmp_path).stdout)
     losses = [step["loss"] for step in shown["metrics"]]

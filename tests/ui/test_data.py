@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.ui.test_views import KEY, whole
+from zeroboard.contract.mix import DataPart, Mix
 from zeroboard.contract.problems import Problem
 from zeroboard.messages import LANGUAGES, Language
 from zeroboard.services.judging import Judgement, judge_data
@@ -40,6 +41,27 @@ def test_the_files_of_a_folder_are_listed_with_their_rows(tmp_path: Path) -> Non
     (tmp_path / "b.jsonl").write_text(row * 2)
     page = whole(data.report_card(judge_data(str(tmp_path)), "en"))
     assert "a.jsonl" in page and "1 – 3" in page and "4 – 5" in page
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_mixed_files_are_counted_each_and_the_one_that_is_measured_apart(tmp_path: Path, lang: Language) -> None:
+    row = '{"instruction": "%s", "output": "Hello"}\n'
+    for name, rows in (("a", [row % 1, row % 2]), ("b", [row % 3, "{}\n"]), ("c", [row % 1, row % 4])):
+        (tmp_path / f"{name}.jsonl").write_text("".join(rows))
+    more, held_out = (DataPart(path=str(tmp_path / f"{name}.jsonl")) for name in "bc")
+    report = judge_data(str(tmp_path / "a.jsonl"), mix=Mix(more=(more,), held_out=held_out))
+    page = whole(data.report_card(report, lang))
+    assert "<details" in page and " open>" in page, "what was asked for stands open"
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", page)
+    assert cells == ["a.jsonl", "Alpaca", "1 – 2", "2", "0", "0", "b.jsonl", "Alpaca", "3 – 4", "1", "0", "1"]
+    measured = page.split("zb-measured")[1]
+    assert "c.jsonl" in measured and "evaluation-overlap" in measured and "2 / 2" in measured
+    assert KEY.findall(re.sub(r"<[^>]*>", " ", page)) == []
+    pairs = tmp_path / "pairs.jsonl"
+    pairs.write_text('{"prompt": "q", "chosen": "a", "rejected": "b"}\n')
+    refused = judge_data(str(tmp_path / "a.jsonl"), mix=Mix(more=(DataPart(path=str(pairs)),)))
+    colon = ": " if lang == "en" else "："
+    assert f"pairs.jsonl{colon}" in whole(data.report_card(refused, lang))
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)

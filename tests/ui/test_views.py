@@ -187,3 +187,9 @@ def test_long_paths_are_shortened_with_the_whole_on_hover(tmp_path: Path) -> Non
     page = markup.short_path(path)
     assert f'title="{path}"' in page
     assert "…" in page
+
+
+def test_what_stands_between_backticks_is_code_and_stays_escaped() -> None:
+    text = markup.worded("Set `data.<x>` to 2, or use `--set`.")
+    assert text == "Set <code>data.&lt;x&gt;</code> to 2, or use <code>--set</code>."
+    assert markup.worded("`a`") == "<code>a</code>" and markup.worded("<b>") == "&lt;b&gt;" and markup.worded("") == ""

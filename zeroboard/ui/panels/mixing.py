@@ -11,7 +11,7 @@ import gradio as gr
 from zeroboard.contract.spec import MOST_MIXED
 from zeroboard.messages import Language, say
 from zeroboard.ui.form import MIXED, mixed_rows
-from zeroboard.ui.views.markup import tag
+from zeroboard.ui.views.markup import tag, worded
 from zeroboard.ui.wiring import Changes, html
 
 WEIGHT = "data.weight"
@@ -35,7 +35,7 @@ def build(filled: Mapping[str, Any], lang: Language, controls: Callable[[str], N
     used = mixed_rows(filled)
     rows = []
     with gr.Accordion(title(used, lang), open=bool(used), elem_id="f-data-more") as box:
-        gr.HTML(html(tag("p", say("ui.mix.hint", lang), class_="zb-hint")))
+        gr.HTML(html(tag("p", worded(say("ui.mix.hint", lang)), class_="zb-hint")))
         with gr.Row(elem_classes=["zb-mixed"]):
             controls(WEIGHT)
         for number in range(MOST_MIXED):

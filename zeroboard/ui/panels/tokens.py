@@ -55,15 +55,26 @@ def shown(seen: tokens.Seen | None, spec: RunSpec, lang: Language) -> str:
     return html(view.facts(seen.tokens, seen.suggestion, seen.problems, data=spec.data, lang=lang))
 
 
-def wire(desk: Desk, panel: TokensPanel, asked: Callable[[tuple[Any, ...]], RunSpec], inputs: list[Any]) -> None:
-    """`asked` makes the spec of the form's values, which `inputs` give; it raises where they make none."""
+def wire(
+    desk: Desk,
+    panel: TokensPanel,
+    *,
+    asked: Callable[[tuple[Any, ...]], RunSpec],
+    follow: Callable[..., Changes],
+    inputs: list[Any],
+    follows: list[Any],
+) -> None:
+    """`asked` makes the spec of the form's values; it raises where they make none.
 
-    def tokenise(row: float | None, ids: bool, *given: Any) -> Iterator[Changes]:
+    `follow` shows all that hangs on the form (`inputs` → `follows`): steps are known once the data is tokenised.
+    """
+
+    def tokenise(row: float | None, ids: bool, written: Any, *given: Any) -> Iterator[Changes]:
         spec = asked(given)
         yield {panel.sample: html(tag("p", desk.say("ui.tokens.working"), class_="zb-hint", role="status"))}
         try:
             seen = tokens.of_spec(desk.paths, spec, start=True)
-            yield {panel.facts: shown(seen, spec, desk.lang)}
+            yield {**follow(written, *given), panel.facts: shown(seen, spec, desk.lang)}
             found = tokens.sample(
                 desk.paths,
                 spec.data.path,
@@ -83,5 +94,5 @@ def wire(desk: Desk, panel: TokensPanel, asked: Callable[[tuple[Any, ...]], RunS
         [panel.button.click, panel.row.submit, panel.ids.input],
         tokenise,
         inputs=[panel.row, panel.ids, *inputs],
-        outputs=[panel.facts, panel.sample],
+        outputs=[*follows, panel.sample],
     )

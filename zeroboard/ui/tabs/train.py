@@ -289,7 +289,7 @@ def wire(desk: Desk, parts: Parts, preview_tab: PreviewTab) -> SetUp:
     desk.wire.in_browser(
         [c.input for c in widgets], KEEP.replace("KEYS", json.dumps(keys)), inputs=widgets, outputs=[desk.kept]
     )
-    tokens_panel.wire(desk, panel.tokens, _asked, widgets)
+    tokens_panel.wire(desk, panel.tokens, asked=_asked, follow=look, inputs=inputs, follows=follows)
     desk.wire.on(
         parts.preview.click,
         preview,

@@ -10,7 +10,7 @@ from zeroboard.services.judging import Judgement
 from zeroboard.services.uploads import Upload
 from zeroboard.services.words import of_data
 from zeroboard.ui.views import numbers
-from zeroboard.ui.views.markup import badge, join, rows, severity_word, table, tag
+from zeroboard.ui.views.markup import badge, join, rows, severity_word, table, tag, worded
 
 SHOWN = 4
 """Kinds of problems that are shown at once; the others are folded away."""
@@ -131,7 +131,7 @@ def _problem(problem: DataProblem, lang: Language) -> Markup:
             "div",
             tag("span", words, " ", tag("code", problem.code, class_="code"), class_="words"),
             quoted,
-            tag("span", say(remedy, lang, **params), class_="remedy") if has(remedy, lang) else None,
+            tag("span", worded(say(remedy, lang, **params)), class_="remedy") if has(remedy, lang) else None,
         ),
         class_=f"zb-problem {problem.severity}",
     )

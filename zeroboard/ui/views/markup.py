@@ -32,6 +32,11 @@ def join(pieces: Iterable[object], between: str = "") -> Markup:
     return Markup(escape(between)).join(escape(piece) for piece in pieces if piece is not None)
 
 
+def worded(text: str) -> Markup:
+    """A sentence in which what stands between backticks is code."""
+    return join(tag("code", piece) if at % 2 else piece for at, piece in enumerate(text.split("`")) if piece)
+
+
 def rows(pairs: Iterable[tuple[object, object]], class_: str = "zb-facts") -> Markup:
     """Names and values as a description list."""
     return tag("dl", *(tag("div", tag("dt", name), tag("dd", value)) for name, value in pairs), class_=class_)
@@ -127,8 +132,8 @@ def problem_item(problem: Problem, lang: Language) -> Markup:
         tag(
             "div",
             tag("a", label, href=f"#f-{problem.field}", class_="goto", data_goto=problem.field) if label else None,
-            tag("span", words, class_="words"),
-            tag("span", remedy, class_="remedy") if remedy else None,
+            tag("span", worded(words), class_="words"),
+            tag("span", worded(remedy), class_="remedy") if remedy else None,
             run_link(str(problem.params["run"]), say("ui.open-run", lang)) if problem.params.get("run") else None,
         ),
         class_=f"zb-problem {problem.severity}",

@@ -12,8 +12,7 @@ from zeroboard.contract.reports import DataProblem
 from zeroboard.contract.samples import Piece, SampleView
 from zeroboard.contract.spec import DataSpec
 from zeroboard.messages import Language, has, say
-from zeroboard.ui.views import numbers
-from zeroboard.ui.views.markup import badge, join, rows, severity_word, table, tag
+from zeroboard.ui.views.markup import badge, join, rows, severity_word, table, tag, worded
 
 
 def facts(
@@ -55,16 +54,16 @@ def _parts(tokens: TokenFacts, data: DataSpec, lang: Language) -> Markup | None:
     body = []
     for path, weight, part in zip(paths, data.mix.weights, tokens.parts, strict=True):
         share = part.learned / tokens.learned if tokens.learned else 0.0
-        bar = tag("span", tag("span", "", class_="fill", style=f"width:{100 * share:.1f}%"), class_="zb-share")
+        bar = tag("span", tag("span", "", style=f"width:{100 * share:.1f}%"), class_="zb-share", aria_hidden="true")
         counts = (f"{weight:g}", f"{part.rows:,}", f"{part.seen:,}")
-        body.append((path.rsplit("/", 1)[-1], *counts, join((bar, " ", numbers.percent(share, lang)))))
+        body.append((path.rsplit("/", 1)[-1], *counts, join((bar, f"{100 * share:.1f} %"))))
     return table(head, body, caption=say("ui.tokens.parts", lang), numbers_from=1)
 
 
 def _problem(problem: DataProblem, lang: Language) -> Markup:
     words = tag("span", say(problem.message_key, lang, **problem.params), class_="words")
     key = f"{problem.message_key}.remedy"
-    remedy = tag("span", say(key, lang, **problem.params), class_="remedy") if has(key, lang) else None
+    remedy = tag("span", worded(say(key, lang, **problem.params)), class_="remedy") if has(key, lang) else None
     mark = badge(problem.severity, severity_word(problem.severity, lang))
     return tag("li", mark, tag("div", words, remedy), class_=f"zb-problem {problem.severity}")
 
