@@ -24,6 +24,7 @@ from zeroboard.zero.promise import judge_proof
 FAST = FolderFacts(path="/fast", exists=True, writable=True, filesystem="ext4", free=1 << 40)
 NVME = ["zero.stage=3", "zero.offload=all", "zero.optimizer_device=nvme", "zero.param_device=nvme",
         "zero.nvme_path=/fast", "method.kind=full"]  # fmt: skip
+BIG = make.host(memory_total=1 << 40, memory_available=1 << 40, disk_total=1 << 42, disk_free=1 << 42)
 LARGE = {"parameters": 10**9, "tensor_sizes": {10**8: 10}}
 
 
@@ -160,6 +161,39 @@ def test_without_libaio_or_a_compiler_the_remedy_is_told(planned: Any) -> None:
     }
     bare = make.host(compiler=None)
     assert "offload-toolchain.optimizer" in named(planned("zero.stage=2", "zero.optimizer=deepspeed", host=bare))
+
+
+def test_the_gradients_of_the_states_need_room_on_the_disk_too(planned: Any) -> None:
+    promise = planned(*NVME, model=LARGE, host=BIG).promise
+    ranks = planned(*NVME, model=LARGE, host=BIG).batch.gpus
+    fits = promise.nvme_bytes + 4 * 10**9 // ranks  # of each rank: what is promised, and fp32 gradients
+
+    def full(free: int) -> bool:
+        swap = FAST.model_copy(update={"free": free})
+        return "nvme-path.full" in named(planned(*NVME, model=LARGE, host=BIG, swap=swap))
+
+    assert not full(fits * ranks) and full(fits * ranks - 1)
+
+
+def test_memory_that_cannot_be_locked_is_told_before_deepspeed_ends_the_rank(planned: Any) -> None:
+    few = make.host(lockable=8 << 20)
+    problem = named(planned(*NVME, model=LARGE, host=few))["offload-toolchain.locked"]
+    assert problem.severity == "error" and problem.params["limit"] == "8.0 MiB"
+    for host in (make.host(), make.host(lockable=64 << 30)):
+        assert "offload-toolchain.locked" not in named(planned(*NVME, model=LARGE, host=host))
+    smaller = make.host(lockable=3 << 30)  # 4 buffers of 10^8 and a tensor's part, in fp32, and 5 of a part
+    assert "offload-toolchain.locked" in named(planned(*NVME, model=LARGE, host=smaller))
+    assert "offload-toolchain.locked" not in named(
+        planned(*NVME, "zero.sub_group_size=1000000", model=LARGE, host=smaller)
+    )
+
+
+def test_states_that_are_swapped_are_updated_in_groups_that_leave_the_memory_free(planned: Any) -> None:
+    size = "sub_group_size"
+    assert file(planned(*NVME, model=LARGE, host=BIG))["zero_optimization"][size] == 10**8
+    in_memory = planned(*NVME[:2], "method.kind=full", model=LARGE, host=BIG)
+    assert file(in_memory)["zero_optimization"][size] == 10**9
+    assert file(planned(*NVME, "zero.sub_group_size=7", model=LARGE, host=BIG))["zero_optimization"][size] == 7
 
 
 def test_a_run_swaps_to_a_folder_of_its_own_and_the_plan_promises_it(planned: Any) -> None:

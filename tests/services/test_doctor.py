@@ -12,7 +12,7 @@ from zeroboard.services.doctor import doctor
 
 NAMES = [
     "nvml", "driver", "gpus", "torch-cuda", "capability", "p2p", "deepspeed", "ops", "compiler", "memory", "disk",
-    "output", "shm", "packages", "conflicts", "environment", "model", "port",
+    "output", "swap", "shm", "packages", "conflicts", "environment", "model", "port",
 ]  # fmt: skip
 
 

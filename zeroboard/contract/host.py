@@ -104,6 +104,8 @@ class HostFacts(Record):
     shm_free: int | None = None
     compiler: str | None = None
     """Path of g++ (or $CXX) where there is one: CPU offload needs it."""
+    lockable: int | None = None
+    """Bytes that a process may lock in memory, as buffers of NVMe offload are; None: as many as there are."""
     packages: dict[str, str] = {}
     """Versions of the packages that the engine needs; an absent one is absent here."""
     visible: tuple[str, ...] | None = None

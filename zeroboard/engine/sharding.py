@@ -35,7 +35,7 @@ from zeroboard.contract.reports import RankProof
 from zeroboard.engine.memory import peak_memory
 from zeroboard.engine.operators import ready_to_build
 from zeroboard.engine.reporter import Reporter
-from zeroboard.engine.swapping import swapped_bytes, swapped_parameters
+from zeroboard.engine.swapping import read_each_once, swapped_bytes, swapped_parameters
 from zeroboard.errors import BrokenFile
 from zeroboard.files import read_json
 from zeroboard.paths import RunPaths
@@ -65,6 +65,7 @@ def start_deepspeed(backend: str) -> None:
         # DeepSpeed compiles a shared-memory all-reduce at first use where it finds a compiler: half a minute at every
         # machine's first run, to spare microseconds of a step that takes seconds. An empty table is "none fits".
         deepspeed.ops.__compatible_ops__ = {}
+    read_each_once()
     ready_to_build(first=os.environ.get("LOCAL_RANK", "0") == "0")
     deepspeed.init_distributed(dist_backend=backend, auto_mpi_discovery=False)
 

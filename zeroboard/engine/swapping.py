@@ -1,4 +1,4 @@
-"""What DeepSpeed has swapped to a disk: how much of it there is, and taking it away when a run is over.
+"""What DeepSpeed has swapped to a disk: how much of it there is, and a fault of reading it that is mended here.
 
 Swapped is what DeepSpeed keeps in a file of its own and not in memory: a parameter whose shard is not available now, an
 optimizer state whose tensor is empty. The files' own sizes are counted, up to what the tensors need (DeepSpeed rounds
@@ -7,19 +7,14 @@ them up).
 
 from __future__ import annotations
 
-import logging
-import os
-import shutil
 from pathlib import Path
 from typing import Any
 
-from deepspeed.runtime.swap_tensor.partitioned_param_swapper import PartitionedParamStatus
+from deepspeed.runtime.swap_tensor.partitioned_param_swapper import (
+    AsyncPartitionedParameterSwapper,
+    PartitionedParamStatus,
+)
 from torch import nn
-
-from zeroboard.files import read_json
-from zeroboard.paths import RunPaths
-
-log = logging.getLogger(__name__)
 
 
 def swapped_parameters(model: nn.Module) -> int:
@@ -45,25 +40,20 @@ def swapped_bytes(optimizer: Any) -> int:
     return total
 
 
+def read_each_once() -> None:
+    """Let no parameter be read twice at once; before the first step, by every rank.
+
+    DeepSpeed 0.19 looks ahead along the forward and the backward pass (`__prefetch_nvme_param_partitions`), and where
+    both lie within its sight it asks for a parameter that stands in both twice, which then fails: "param 7 already
+    assigned swap buffer".
+    """
+    swap_in = AsyncPartitionedParameterSwapper.swap_in
+
+    def once(self: Any, params: list[nn.Parameter], *args: Any, **kwargs: Any) -> Any:
+        return swap_in(self, list(dict.fromkeys(params)), *args, **kwargs)
+
+    AsyncPartitionedParameterSwapper.swap_in = once
+
+
 def _size(path: str) -> int:
     return Path(path).stat().st_size if Path(path).is_file() else 0
-
-
-def forget_swapped(run: RunPaths) -> None:
-    """Remove the run's own folder for swapping, by the first rank of each machine; nothing else needs what is in it."""
-    if os.environ.get("LOCAL_RANK", "0") != "0" or not run.plan.is_file():
-        return
-    for folder in swap_folders(run):
-        if folder.name == run.id:  # ours alone: the plan made it for this run
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def swap_folders(run: RunPaths) -> set[Path]:
-    """The folders that the run's DeepSpeed file swaps to."""
-    resolved = read_json(run.plan).get("resolved") or {}
-    name = resolved.get("deepspeed_config")
-    if not name or not (run.folder / name).is_file():
-        return set()
-    zero = read_json(run.folder / name)["zero_optimization"]
-    blocks = (zero.get("offload_optimizer") or {}, zero.get("offload_param") or {})
-    return {Path(block["nvme_path"]) for block in blocks if "nvme_path" in block}

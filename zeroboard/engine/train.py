@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import socket
 import warnings
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ import torch.distributed as dist
 import yaml
 from transformers import TrainingArguments, set_seed
 
+from zeroboard import swapfolders
 from zeroboard.contract.plan import Plan, Resolved
 from zeroboard.contract.spec import RunSpec
 from zeroboard.engine.heart import Heart
@@ -27,10 +29,9 @@ from zeroboard.engine.rendering import ensure_template
 from zeroboard.engine.reporter import Reporter, TrainingReporter
 from zeroboard.engine.sharding import ProofTaker, planned_config, start_deepspeed
 from zeroboard.engine.store import TokenData
-from zeroboard.engine.swapping import forget_swapped
 from zeroboard.engine.tokens import load_tokenizer
 from zeroboard.engine.trainer import SupervisedTrainer
-from zeroboard.errors import BrokenFile, NotFound
+from zeroboard.errors import BrokenFile, NotFound, ZeroBoardError
 from zeroboard.files import read_json
 from zeroboard.paths import Paths, RunPaths
 
@@ -51,8 +52,22 @@ def main(run: RunPaths, heart: Heart) -> int:
     finally:
         if dist.is_initialized():
             dist.destroy_process_group()
-        forget_swapped(run)
+        if first_here():
+            swapfolders.remove(_swaps(run), run)
     return 0
+
+
+def first_here() -> bool:
+    """Whether this is the first rank of its machine."""
+    return os.environ.get("LOCAL_RANK", "0") == "0"
+
+
+def _swaps(run: RunPaths) -> tuple[Path, ...]:
+    """The folders that the run swaps to, as the plan says; none where it cannot be read."""
+    try:
+        return swapfolders.planned(read_plan(run)[0].files)
+    except (ZeroBoardError, OSError, ValueError):
+        return ()
 
 
 def read_plan(run: RunPaths) -> tuple[Plan, Resolved, RunSpec]:
@@ -81,6 +96,9 @@ def train(run: RunPaths, reporter: Reporter) -> None:
     held_out = TokenData(tokens, "evaluation") if data.facts.evaluation else None
     reporter.launching(0.1, "progress.launch.group")
     if config is not None:
+        if first_here():  # before any rank can write there: the process group stands up below
+            for folder in swapfolders.named(config):
+                swapfolders.claim(folder, run)
         start_deepspeed(resolved.backend)
     arguments = training_arguments(run, spec, resolved, config)
     reporter.launching(0.3, "progress.launch.load")

@@ -21,6 +21,7 @@ from pydantic import ValidationError
 
 from zeroboard.contract.host import HostFacts
 from zeroboard.monitor import cgroup
+from zeroboard.monitor.locked import lockable
 from zeroboard.monitor.told import Probe
 from zeroboard.paths import HOME, Paths
 
@@ -75,7 +76,7 @@ def host_facts(paths: Paths, *, run: Run = run_briefly) -> HostFacts:
 
 def slow_facts() -> dict[str, Any]:
     """The fields of `HostFacts` that take a while to find out and hardly ever change."""
-    return {"compiler": compiler(), "packages": packages()}
+    return {"compiler": compiler(), "lockable": lockable(), "packages": packages()}
 
 
 def reading(paths: Paths, told: Probe, *, cpu_percent: float | None) -> HostFacts:

@@ -14,8 +14,9 @@ from zeroboard.contract.problems import Problem, Scalar, problem
 from zeroboard.contract.spec import fields
 from zeroboard.planning.facts import Facts
 from zeroboard.planning.holding import sub_groups
+from zeroboard.planning.machine import size
 from zeroboard.planning.steps import schedule_steps
-from zeroboard.zero.config import swap_buffer, uses_nvme
+from zeroboard.zero.config import locked_bytes, swap_buffer, uses_nvme
 from zeroboard.zero.swap import judge_swap
 
 SWAPPED_LEAST = 1 << 20
@@ -50,13 +51,39 @@ def swaps(facts: Facts) -> list[Problem]:
     found = []
     if zero.stage != "3":
         found.append(problem("offload-needs-stage", moved, "nvme", {"stage": zero.stage}, mend={"zero.stage": "3"}))
-    need = facts.promise.nvme_bytes * facts.devices.local if facts.promise is not None else None
-    found += judge_swap(zero.nvme_path, facts.swap, "zero.nvme_path", need=need)
+    found += judge_swap(zero.nvme_path, facts.swap, "zero.nvme_path", need=swapped_most(facts))
     op = facts.toolchain.ops.get("async_io") if facts.toolchain is not None else None
     if op is not None and not op.compatible:
         mend = {"zero.optimizer_device": "cpu", "zero.param_device": "cpu"}
         found.append(problem("offload-toolchain", moved, "aio", {"why": op.why or "-"}, mend=mend))
-    return found
+    return [*found, *_locks(facts, moved)]
+
+
+def swapped_most(facts: Facts) -> int | None:
+    """Bytes that may lie in the folder, of all ranks of this machine; None: not known.
+
+    What is promised, and with the optimizer's states the gradients that its step reads: fp32, and swapped as well.
+    """
+    if facts.promise is None or facts.trainable is None:
+        return None
+    swapped = facts.spec.zero.optimizer_device == "nvme"
+    gradients = -(-facts.trainable // facts.devices.ranks) * DTYPE_BYTES["fp32"] if swapped else 0
+    return (facts.promise.nvme_bytes + gradients) * facts.devices.local
+
+
+def _locks(facts: Facts, field: str) -> list[Problem]:
+    """What swapping reads into is locked memory: DeepSpeed ends the rank where the system gives it none."""
+    zero, limit = facts.spec.zero, facts.host.lockable
+    if limit is None or zero.stage != "3" or facts.trainable is None or facts.model is None:
+        return []
+    largest = max(facts.model.tensor_sizes, default=0)
+    ranks = facts.devices.ranks
+    need = locked_bytes(zero, trained=facts.trainable, largest=largest, ranks=ranks, dtype=facts.dtype)
+    if need <= limit:
+        return []
+    params: dict[str, Scalar] = {"need": size(need), "limit": size(limit)}
+    mend = {"zero.optimizer_device": "cpu", "zero.param_device": "cpu"}
+    return [problem("offload-toolchain", field, "locked", params, mend=mend)]
 
 
 def buffers(facts: Facts) -> list[Problem]:

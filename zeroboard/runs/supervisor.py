@@ -11,6 +11,7 @@ import subprocess
 import time
 from collections.abc import Callable
 
+from zeroboard import swapfolders
 from zeroboard.contract.problems import Problem
 from zeroboard.contract.state import ENDED, RunState
 from zeroboard.errors import NotFound, ZeroBoardError
@@ -156,6 +157,8 @@ class _Supervisor:
         except Exception as error:
             log.exception("the supervisor failed")
             self._end(_own(error))
+        finally:  # no rank lives any more, and one that was killed has removed nothing
+            swapfolders.remove(swapfolders.planned(dict(self.context.plan.files)), self.context.run)
 
     def _begin(self) -> None:
         context = self.context

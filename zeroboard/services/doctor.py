@@ -11,6 +11,7 @@ import os
 import socket
 from dataclasses import dataclass
 
+from zeroboard import swapfolders
 from zeroboard.catalogue import MODELS
 from zeroboard.contract.folders import FolderFacts
 from zeroboard.contract.host import HostFacts
@@ -35,6 +36,8 @@ DISK = 5 * GIB
 DISK_FAIL = 256 << 20
 SHM = GIB
 PORT = 7860
+NAMED = 5
+"""Folders that one check names."""
 SLOW = ("CUDA_LAUNCH_BLOCKING", "TORCH_DISTRIBUTED_DEBUG", "NCCL_DEBUG", "TORCH_SHOW_CPP_STACKTRACES")
 """Variables that people set to look for a fault, and that make every step slower; they are kept."""
 
@@ -81,6 +84,7 @@ def machine_checks(machine: Machine, paths: Paths) -> tuple[DoctorCheck, ...]:
         _memory(host),
         _disk(host, paths),
         _output(machine.output),
+        _swap(paths),
         _shm(host),
         _packages(host),
         _conflicts(machine.conflicts),
@@ -223,6 +227,17 @@ def _output(output: FolderFacts) -> DoctorCheck:
     good = output.exists and output.writable
     says = "doctor.output.ok" if good else "problem.output-not-writable"
     return _check("output", "pass" if good else "fail", says, path=output.path, filesystem=output.filesystem or "?")
+
+
+def _swap(paths: Paths) -> DoctorCheck:
+    """What runs that are gone have left on disks that they swapped to; it is named, and never removed from here."""
+    left = swapfolders.left_over(paths)
+    if not left:
+        return _check("swap", "pass", "doctor.swap.ok")
+    names = "; ".join(f"{one.folder} ({_gib(one.bytes)} GiB)" for one in left[:NAMED])
+    return _check(
+        "swap", "warn", "doctor.swap.left", count=len(left), size=_gib(sum(o.bytes for o in left)), names=names
+    )
 
 
 def _packages(host: HostFacts) -> DoctorCheck:

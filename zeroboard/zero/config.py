@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from zeroboard.contract.plan import Batch, Dtype
+from zeroboard.contract.plan import DTYPE_BYTES, Batch, Dtype
 from zeroboard.contract.spec import Offload, Stage, TrainSpec, ZeroSpec
 
 DEFAULT_BUCKET = 200_000_000
@@ -34,6 +34,10 @@ DEFAULT_PERSISTENCE = 100_000
 """DeepSpeed's own default, in elements."""
 DEFAULT_SWAP_BUFFER = 100_000_000
 """DeepSpeed's own default, in elements."""
+SWAPPED_SUB_GROUP = 100_000_000
+"""Elements that are updated at a time where states are swapped, unless asked: each of the optimizer's buffers holds one
+such group in fp32 and in locked memory. One group of DeepSpeed's own size (10^9), or of all states, would need as much
+memory as the states that were to be moved out of it."""
 SWAP_ALIGNMENT = 1024
 """Elements to which a buffer is rounded up, as DeepSpeed aligns what it swaps."""
 
@@ -152,6 +156,29 @@ def swap_buffer(largest: int | None, ranks: int, wanted: int | None = None) -> i
     return (largest // ranks // SWAP_ALIGNMENT + 1) * SWAP_ALIGNMENT
 
 
+def sub_group(zero: ZeroSpec, most: int) -> int:
+    """Elements that the optimizer updates at a time: what is wanted, else `most`, less where they are swapped."""
+    if zero.sub_group_size is not None:
+        return zero.sub_group_size
+    swapped = zero.offload != "none" and zero.optimizer_device == "nvme"
+    return min(most, SWAPPED_SUB_GROUP) if swapped else most
+
+
+def locked_bytes(zero: ZeroSpec, *, trained: int, largest: int, ranks: int, dtype: Dtype) -> int:
+    """Bytes of host memory that swapping locks for each rank, of which there are `ranks` in all.
+
+    `trained` and `largest` (of the model's tensors) are elements. DeepSpeed 0.19, `swap_tensor/`: buffers for the
+    optimizer's states of a sub-group each, for parameters of a tensor's part each, and one for the sub-group's.
+    """
+    share = -(-trained // ranks)
+    group = min(share, sub_group(zero, share) + -(-largest // ranks))
+    found = zero.optimizer_buffers * group * 4 if zero.offload != "none" and zero.optimizer_device == "nvme" else 0
+    if zero.offload == "all" and zero.param_device == "nvme":
+        part = swap_buffer(largest, ranks, zero.param_buffer_size)
+        found += (zero.param_buffers * part + group) * DTYPE_BYTES[dtype]
+    return found
+
+
 def _fp16(zero: ZeroSpec, *, enabled: bool) -> dict[str, JsonValue]:
     if not enabled:
         return {"enabled": False}
@@ -249,7 +276,7 @@ def _stage_3(zero: ZeroSpec, sizes: Sizes) -> dict[str, JsonValue]:
     # nine tenths of a square matrix of the model, as transformers fills `auto`
     prefetch = int(0.9 * sizes.hidden**2) if sizes.hidden is not None else DEFAULT_PREFETCH
     return {
-        "sub_group_size": zero.sub_group_size if zero.sub_group_size is not None else most,
+        "sub_group_size": sub_group(zero, most),
         "stage3_prefetch_bucket_size": _cut(zero.prefetch_bucket_size, min(prefetch, live), sizes.parameters),
         "stage3_param_persistence_threshold": zero.persistence_threshold
         if zero.persistence_threshold is not None

@@ -1,0 +1,155 @@
+"""The folders that runs swap to (NVMe offload): made with a mark, and removed by nothing but that mark.
+
+A run swaps to a folder of its own (its id) within the one that a person named on a fast disk. Hundreds of gigabytes may
+lie there, and nothing needs them once the ranks are gone. They are removed by the first rank of each machine as it
+ends, well or badly, and by the supervisor after it, for a rank that was killed removes nothing. What both missed (the
+machine was switched off, another launcher's run was killed) is found by `left_over`, and named.
+
+Covered: a folder of that name that somebody else made, a link in its place, a mark of another run.
+Not covered: disks of other machines; there each machine's own ranks remove theirs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from zeroboard.errors import UnsafePath
+from zeroboard.files import read_json, to_json, write_atomic
+from zeroboard.paths import Paths, RunPaths
+
+MARK = ".zeroboard-swap.json"
+"""Within a run's folder for swapping: whose it is, and which process made it."""
+CONFIG = "ds_z3_offload_config.json"
+"""The one DeepSpeed file that may swap: nothing below stage 3 does."""
+CLOCK = 2.0
+"""Seconds by which two readings of a process's start may differ."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOver:
+    """A folder that a run which is gone has left."""
+
+    run: str
+    folder: Path
+    bytes: int
+
+
+def named(config: Any) -> tuple[Path, ...]:
+    """The folders that a DeepSpeed file swaps to, each once; none where it is no such file."""
+    zero = config.get("zero_optimization") if isinstance(config, dict) else None
+    blocks = [zero.get(name) for name in ("offload_optimizer", "offload_param")] if isinstance(zero, dict) else []
+    paths = [block.get("nvme_path") for block in blocks if isinstance(block, dict) and block.get("device") == "nvme"]
+    return tuple(dict.fromkeys(Path(path) for path in paths if isinstance(path, str)))
+
+
+def planned(files: dict[str, str]) -> tuple[Path, ...]:
+    """The same of a plan's files."""
+    return named(json.loads(files[CONFIG])) if CONFIG in files else ()
+
+
+def claim(folder: Path, run: RunPaths) -> None:
+    """Make a run's folder and mark it. Raises `UnsafePath` where one is there that is not the run's, and `OSError`."""
+    try:
+        folder.mkdir()
+    except FileExistsError as error:
+        if not is_own(folder, run):
+            raise UnsafePath("error.swap-taken", path=str(folder)) from error
+    mark = {
+        "run": run.id,
+        "folder": str(run.folder.resolve()),
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "started": psutil.Process().create_time(),
+    }
+    write_atomic(folder / MARK, to_json(mark))
+
+
+def is_own(folder: Path, run: RunPaths) -> bool:
+    """Whether a folder is the one that this very run made: its name, no link, and the mark in it."""
+    mark = _mark(folder)
+    return folder.name == run.id == mark.get("run") and mark.get("folder") == str(run.folder.resolve())
+
+
+def remove(folders: Iterable[Path], run: RunPaths) -> None:
+    """Remove those of the folders that the run made; the others stay.
+
+    The mark goes last: where something cannot be removed now, because a rank still writes, somebody can later.
+    """
+    for folder in folders:
+        if not is_own(folder, run):
+            continue
+        for entry in folder.iterdir():
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry, ignore_errors=True)
+            elif entry.name != MARK:
+                entry.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            if [entry.name for entry in folder.iterdir()] == [MARK]:
+                (folder / MARK).unlink()
+                folder.rmdir()
+
+
+def left_over(paths: Paths) -> tuple[LeftOver, ...]:
+    """What runs of ours that are gone have left in the places that any run of ours has swapped to."""
+    places = {folder.parent for config in paths.runs.glob(f"*/{CONFIG}") for folder in _named_in(config)}
+    found = []
+    for place in sorted(places):
+        for folder in _folders(place):
+            mark = _mark(folder)
+            ours = mark.get("run") == folder.name and mark.get("folder") == str(paths.run(folder.name).folder.resolve())
+            if ours and not _running(mark):
+                found.append(LeftOver(run=folder.name, folder=folder, bytes=_bytes(folder)))
+    return tuple(found)
+
+
+def _named_in(config: Path) -> tuple[Path, ...]:
+    try:
+        return named(read_json(config))
+    except (OSError, ValueError):
+        return ()
+
+
+def _folders(place: Path) -> Iterator[Path]:
+    with contextlib.suppress(OSError):  # a disk that is not there now
+        yield from sorted(path for path in place.iterdir() if (path / MARK).is_file())
+
+
+def _mark(folder: Path) -> dict[str, Any]:
+    """What stands in the mark; empty where the folder is a link or none, or the mark cannot be read."""
+    if folder.is_symlink() or not (folder / MARK).is_file() or (folder / MARK).is_symlink():
+        return {}
+    try:
+        mark = read_json(folder / MARK)
+    except (OSError, ValueError):
+        return {}
+    return mark if isinstance(mark, dict) else {}
+
+
+def _running(mark: dict[str, Any]) -> bool:
+    """Whether the process that made it still runs; of another machine's that is not known, so it is taken to."""
+    if mark.get("host") != socket.gethostname():
+        return True
+    try:
+        started = psutil.Process(int(mark["pid"])).create_time()
+        return abs(started - float(mark["started"])) <= CLOCK
+    except (psutil.Error, KeyError, TypeError, ValueError):
+        return False
+
+
+def _bytes(folder: Path) -> int:
+    total = 0
+    for above, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += (Path(above) / name).lstat().st_size
+    return total
