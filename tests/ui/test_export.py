@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from pydantic import JsonValue
 
 from tests.ui.scripted import everything
 from tests.ui.test_views import KEY
@@ -61,6 +62,13 @@ def test_facts_have_units_and_answers_are_shown_as_text(lang: Language) -> None:
     assert "2.442 M" in page
     assert "q_proj, v_proj" in page
     assert "<script>" not in page and "&lt;script&gt;" in page
+
+
+@pytest.mark.parametrize(("lang", "told"), [("en", ">q_proj, v_proj<"), ("zh-CN", ">q_proj、v_proj<")])
+def test_layers_that_are_named_in_full_are_told_by_their_kind(lang: Language, told: str) -> None:
+    targets: list[JsonValue] = [f"model.layers.{at}.self_attn.{kind}_proj" for at in range(40) for kind in "qv"]
+    page = str(export.facts({"targets": targets}, lang))
+    assert told in page and f'title="{targets[0]}, ' in page
 
 
 def test_what_passed_is_folded_and_needs_no_remedy() -> None:

@@ -8,6 +8,7 @@ pairs, ranks, gaps between the layers. Not covered: other kinds of adapters than
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection
 from typing import Any
@@ -108,12 +109,17 @@ def _judge_config(folder: Folder, findings: Findings) -> dict[str, Any] | None:
         findings.warn("config", "other-adapter", CONFIG, type=str(kind)[:80])
         return None
     if not isinstance(config.value.get("r"), int) or config.value["r"] < 1:
-        findings.fail("config", "bad-size", "r", value=str(config.value.get("r"))[:80])
+        findings.fail("config", "bad-size", "r", value=_shown(config.value.get("r")))
         return None
     for field in impossible(config.value):
-        findings.warn("config", "bad-size", field, value=str(config.value[field])[:80])
+        findings.warn("config", "bad-size", field, value=_shown(config.value[field]))
     findings.settle("config", type="LoRA")
     return config.value
+
+
+def _shown(value: object) -> str:
+    """A value of the file as it stands there, cut."""
+    return json.dumps(value, ensure_ascii=False, default=str)[:80]
 
 
 def _modules(tensors: dict[str, Tensor]) -> dict[str, dict[str, Tensor]]:

@@ -5,11 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from zeroboard.checkpoints.folder import list_folder
+from zeroboard.checkpoints.inspect import source_kind
 from zeroboard.contract.exports import ExportState, ExportWish
 from zeroboard.contract.problems import Problem
-from zeroboard.errors import Refused
+from zeroboard.contract.reports import Kind
+from zeroboard.errors import NotFound, Refused
 from zeroboard.paths import ExportPaths, Paths
 from zeroboard.services import export_source, export_work, exports
+
+
+def source(folder: Path) -> Kind:
+    """What an export takes a folder for: ZeRO states also where the settings of an adapter lie beside them. `unknown`
+    where nothing is there any more."""
+    try:
+        return source_kind(list_folder(folder))
+    except NotFound:
+        return "unknown"
 
 
 def wish(paths: Paths, word: str, target: Path, *, base: str | None = None, **choices: Any) -> ExportWish:

@@ -124,11 +124,12 @@ def build(desk: Desk) -> DeliverPanel:
 
 def select(desk: Desk, panel: DeliverPanel, output: Output) -> Changes:
     """What follows from another output: its forms, a name, and its newest export."""
-    if output.kind not in DELIVERABLE:
+    kind = exporting.source(output.folder)
+    if kind not in DELIVERABLE:
         return {panel.whole: gr.update(visible=False)}
-    states = output.kind == "zero-checkpoint"
-    plain = "consolidated" if states else "adapter" if output.kind == "lora-adapter" else "model"
-    forms = [plain] if output.kind == "full-model" else [plain, "merged"]
+    states = kind == "zero-checkpoint"
+    plain = "consolidated" if states else "adapter" if kind == "lora-adapter" else "model"
+    forms = [plain] if kind == "full-model" else [plain, "merged"]
     state = _newest(desk, output)
     return {
         panel.whole: gr.update(visible=True),

@@ -65,8 +65,9 @@ def report(
         class_="zb-verdict",
     )
     title = tag(
-        "div", tag("h3", say("ui.export.checks", lang, n=len(found.checks))), join(links, " · "), class_="zb-title gap"
-    )
+        "div", tag("h3", say("ui.export.checks", lang, n=len(found.checks))),
+        tag("span", join(links, " · "), class_="zb-links") if links else None, class_="zb-title gap",
+    )  # fmt: skip
     return join(
         (
             tag("h2", say("ui.tab.export", lang), class_="zb-sr"),
@@ -107,7 +108,10 @@ def facts(known: Mapping[str, JsonValue], lang: Language) -> Markup | None:
 
 def _fact(name: str, value: JsonValue, lang: Language) -> object:
     if isinstance(value, list):
-        return ", ".join(str(each) for each in value)
+        names = [str(each) for each in value]
+        # peft may name every module in full: what a person wants to know is which kinds of layer they are
+        kinds = dict.fromkeys(name.rpartition(".")[2] for name in names) if name == "targets" else names
+        return tag("span", say("ui.list.comma", lang).join(kinds), title=", ".join(names))
     if not isinstance(value, int) or isinstance(value, bool):
         return str(value)
     match name:
@@ -165,7 +169,7 @@ def _check(check: Check, lang: Language) -> Markup:
     params = {name: _number(value) for name, value in check.params.items()}
     if check.says == "check.load.files-first":  # the checks that failed, by the names under which they stand here
         names = str(params["names"]).split(", ")
-        params["names"] = ", ".join(say(f"check.{name}.label", lang) for name in names)
+        params["names"] = say("ui.list.comma", lang).join(say(f"check.{name}.label", lang) for name in names)
     remedy = remedy_key(check, lang)
     return tag(
         "li",
