@@ -163,3 +163,25 @@ def test_a_wrong_path_never_becomes_a_name_of_the_hub(known: Hub, paths: Paths) 
     fetching.ensure(paths, spec.data.path, kind="dataset", token=None, on_progress=lambda _: None)
     found = [problem.message_key for problem in prepare.plan(paths, spec).problems]
     assert "problem.data-missing.hub" in found and known.asked == []
+
+
+def test_what_is_mixed_in_or_measured_may_come_from_the_hub_too_and_is_pinned(
+    known: Hub, paths: Paths, tmp_path: Path
+) -> None:
+    known.datasets["someone/rows"] = Model({"train.jsonl": ONE})
+    known.datasets["someone/held"] = Model({"train.jsonl": TWO})
+    sets = ["data.more=[{path: 'hub:someone/rows', weight: 0.5}]", "data.eval_path=hub:someone/held"]
+    spec = prepare.load_spec("demo", sets)
+    missing = prepare.plan(paths, spec).problems
+    assert [(p.field, p.says) for p in missing if p.code == "data-missing"] == [
+        ("data.more", "problem.data-missing.not-fetched"),
+        ("data.eval_path", "problem.data-missing.not-fetched"),
+    ]
+    for path in spec.data.mix.paths:
+        fetching.ensure(paths, path, kind="dataset", token=None, on_progress=lambda _: None)
+    plan = prepare.plan(paths, spec)
+    assert plan.ok and plan.resolved is not None
+    places = [str(fetch(paths, path).data) for path in spec.data.mix.paths]
+    assert list(plan.resolved.mix.paths) == places and plan.resolved.mix.weights == (1.0, 0.5)
+    pinned = [(d.value, d.params["asked"]) for d in plan.decisions if d.says == "decision.hub"]
+    assert pinned == [(COMMIT, "hub:someone/rows"), (COMMIT, "hub:someone/held")]

@@ -119,3 +119,43 @@ def test_other_columns_are_another_report(tmp_path: Path) -> None:
     spec = DataSpec.model_validate({"path": str(file), "columns": {**columns, "system": ""}})
     found = judged_now(Paths(tmp_path), spec).report
     assert found is not None and found.usable == 2 and spec.chosen == columns
+
+
+def mixed(tmp_path: Path, **changes: object) -> DataSpec:
+    for file in (tmp_path / "more.jsonl", tmp_path / "held.jsonl"):
+        if not file.exists():
+            file.write_text(ROW)
+    wish = {"path": str(tmp_path / "rows.jsonl"), "more": [str(tmp_path / "more.jsonl")]}
+    return DataSpec.model_validate(wish | changes)
+
+
+def test_another_weight_reads_no_file_again_and_another_file_does(paths: Paths, tmp_path: Path, data: Path) -> None:
+    first = judged_now(paths, mixed(tmp_path)).report
+    assert first is not None and first.total == 2 and [p.code for p in first.problems] == ["duplicate-row"]
+    heavy = mixed(tmp_path, weight=2, more=[{"path": str(tmp_path / "more.jsonl"), "weight": 0.5}])
+    assert judged_now(paths, heavy).report is first
+    assert Judging(paths).look(heavy.path, mix=heavy.mix, wait=0.0).report is first
+    (tmp_path / "more.jsonl").write_text(ROW * 2)
+    again = Judging(paths).look(heavy.path, mix=heavy.mix, wait=20.0).report
+    assert again is not None and again.total == 3
+    held = mixed(tmp_path, eval_path=str(tmp_path / "held.jsonl"))
+    found = judged_now(paths, held).report
+    assert found is not None and found.evaluation is not None and found.evaluation.overlap == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "absent"),
+    [
+        ({"path": "none-1"}, "data.path", "none-1"),
+        ({"more": ["none-2"]}, "data.more", "none-2"),
+        ({"eval_path": "none-3"}, "data.eval_path", "none-3"),
+    ],
+)
+def test_whichever_file_is_missing_is_named_by_its_field(
+    paths: Paths, tmp_path: Path, data: Path, changes: dict[str, object], field: str, absent: str
+) -> None:
+    spec = mixed(tmp_path, **changes)
+    for judged in (judged_now(paths, spec), Judging(paths).look(spec.path, mix=spec.mix, wait=20.0)):
+        problem = judged.problem(spec.path, spec.mix)
+        assert problem is not None and (problem.code, problem.field) == ("data-missing", field)
+        assert problem.params["path"] == absent

@@ -10,6 +10,7 @@ import pytest
 
 from tests.fakes import make_run
 from tests.ui.scripted import move, myself
+from zeroboard.contract.mix import DataPart, Mix
 from zeroboard.errors import Busy, NotFound, Refused, UsageError
 from zeroboard.files import write_atomic
 from zeroboard.paths import Paths
@@ -112,13 +113,22 @@ def test_what_came_is_listed_and_deleted_and_nothing_else(tmp_path: Path, source
     assert uploads.uploads(paths) == () and secret.exists() and not place.exists()
 
 
-def test_a_file_is_not_deleted_under_a_run_that_trains_on_it(tmp_path: Path, source: Path) -> None:
+@pytest.mark.parametrize("role", ["path", "more", "held_out"])
+def test_a_file_is_not_deleted_under_a_run_that_trains_on_it_or_measures_it(
+    tmp_path: Path, source: Path, role: str
+) -> None:
     paths = Paths(tmp_path / "cache")
     place = uploads.keep_data(paths, source, "rows.jsonl")
+    part = DataPart(path=str(place))
+    changes = {
+        "path": {"data_path": str(place)},
+        "more": {"mix": Mix(more=(part,))},
+        "held_out": {"mix": Mix(held_out=part)},
+    }
     run = make_run(paths)
     plan = registry.read_plan(run)
     assert plan.resolved is not None
-    told = plan.model_copy(update={"resolved": plan.resolved.model_copy(update={"data_path": str(place)})})
+    told = plan.model_copy(update={"resolved": plan.resolved.model_copy(update=changes[role])})
     write_atomic(run.plan, told.model_dump_json())
     move(run, "running", supervisor=myself())
     with pytest.raises(Busy) as busy:

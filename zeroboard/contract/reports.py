@@ -201,6 +201,8 @@ class DataReport(Record):
     """What the columns of the first records are called in the file; empty where they have no names."""
     commit: str | None = None
     """Of the hub's repository that it came from; None: not from a hub."""
+    commits: dict[str, str] = {}
+    """The same of what is mixed with it or measured, by its name."""
     mix: Mix = PLAIN
     """What was judged together with it, by absolute paths; their weights are no matter here."""
     evaluation: DataReport | None = None

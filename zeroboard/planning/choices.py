@@ -159,6 +159,13 @@ def small_choices(
         found.append(_decide("model.path", model.commit, "decision.hub", asked=spec.model.path, folder=model.path))
     if data is not None and data.commit is not None:
         found.append(_decide("data.path", data.commit, "decision.hub", asked=spec.data.path, folder=data.path))
+    if data is not None and data.commits:
+        parts = zip(spec.data.mix.paths, data.mix.paths, strict=True)
+        found += [
+            _decide("data.path", data.commits[asked], "decision.hub", asked=asked, folder=folder)
+            for asked, folder in parts
+            if asked in data.commits
+        ]
     if tokens is not None or (model is not None and model.has_template is not None):
         own = tokens.template == "model" if tokens is not None else bool(model and model.has_template)
         found.append(

@@ -222,7 +222,7 @@ def _absent(
     found = []
     if model is None and "model.path" not in named:
         found.append(Problem(code="model-missing", field="model.path", params={"path": spec.model.path}))
-    if data is None and "data.path" not in named:
+    if data is None and not named & {"data.path", "data.more", "data.eval_path"}:
         found.append(Problem(code="data-missing", field="data.path", params={"path": spec.data.path}))
     return found
 

@@ -106,18 +106,29 @@ class Card:
         if self.hub:
             values["base_model"] = self.hub
             values["base_model_relation"] = "adapter" if self.adapter else "finetune"
-        data = hub.parse(self.spec.data.path, "dataset") if self.spec is not None else None
-        if data is not None:
-            values["datasets"] = [data.repository]
+        named = [hub.parse(path, "dataset") for path, _ in self.trained_on()]
+        repositories = dict.fromkeys(one.repository for one in named if one is not None)
+        if repositories:
+            values["datasets"] = list(repositories)
         values["tags"] = ["zeroboard", "lora" if lora else "fine-tuned", *(["gguf"] if self.gguf else [])]
         return f"---\n{yaml.safe_dump(values, sort_keys=False, allow_unicode=True)}---"
 
     def data(self) -> tuple[str, ...]:
         if self.spec is None:
             return (f"## {self.say('data')}", self.say("data-unknown"))
-        path = self.spec.data.path
-        name = _line(path if hub.names_hub(path) else Path(path).name)
-        return f"## {self.say('data')}", self.say("data-known", name=name)
+        names = []
+        for path, weight in self.trained_on():
+            name = _line(path if hub.names_hub(path) else Path(path).name)
+            names.append(name if weight == 1.0 else f"{name} (× {weight:g})")
+        told = say("ui.list.comma", self.wish.language).join(names)
+        return f"## {self.say('data')}", self.say("data-known" if len(names) == 1 else "data-mixed", name=told)
+
+    def trained_on(self) -> list[tuple[str, float]]:
+        """The data as it was named, each with its weight."""
+        if self.spec is None:
+            return []
+        more = [(one.path, one.weight) for one in self.spec.data.more]
+        return [(self.spec.data.path, self.spec.data.weight), *more]
 
     def settings(self) -> tuple[str, ...]:
         if self.spec is None:

@@ -165,6 +165,18 @@ class Judgement:
         return Problem(code="data-unjudged", field="data.path", says=says, params={"path": path})
 
 
+def absent(paths: Paths, spec: DataSpec) -> tuple[Problem, ...]:
+    """Every file of a spec's data that is not there, as the plan tells it."""
+    found = []
+    for path in (spec.path, *spec.mix.paths):
+        try:
+            data_file(located(paths, path))
+        except NotFound as error:
+            problem = Judgement(error=error).problem(spec.path, spec.mix)
+            found += [problem] if problem is not None else []
+    return tuple(found)
+
+
 def judged_now(paths: Paths, spec: DataSpec) -> Judgement:
     """The data of a spec judged, however long that takes."""
     try:

@@ -28,7 +28,7 @@ from zeroboard.runs import registry
 from zeroboard.services import host as hosts
 from zeroboard.services import toolchain as tools
 from zeroboard.services.folders import output_folder
-from zeroboard.services.judging import Judgement, data_file, from_hub, judged_now, located
+from zeroboard.services.judging import Judgement, absent, data_file, from_hub, judged_now, located
 from zeroboard.services.preflight import needs_toolchain, port_problems
 from zeroboard.services.tokens import OnTokens, of_spec
 from zeroboard.services.uploads import uploads
@@ -159,8 +159,11 @@ def _facts(
     data, missing = judged.report, judged.problem(spec.data.path, spec.data.mix)
     if data is not None and hub.names_hub(spec.data.path):
         data = data.model_copy(update={"commit": from_hub(paths, spec.data.path).manifest.commit})
+    of_hub = [path for path in spec.data.mix.paths if hub.names_hub(path)]
+    if data is not None and of_hub:
+        data = data.model_copy(update={"commits": {path: from_hub(paths, path).manifest.commit for path in of_hub}})
     if missing is not None:
-        problems = (*problems, missing)
+        problems = (*problems, *(absent(paths, spec.data) or (missing,)))
     host = host or hosts.facts(paths)
     ask = thorough and needs_toolchain(spec, host)
     return _Facts(

@@ -135,7 +135,7 @@ def export(state: ExportState, value: ExportReport, language: Language = "en") -
         "kind": value.kind,
         "dtype": value.dtype,
         "bytes": value.bytes,
-        "files": [{**file.model_dump(mode="json"), "refused": file.refused} for file in value.files],
+        "files": [file.model_dump(mode="json") for file in value.files],
         "verdict": checked["verdict"],
         "checks": checked["checks"],
         "facts": checked["facts"],

@@ -13,12 +13,14 @@ from zeroboard.messages import Language, say
 from zeroboard.planning import hub
 from zeroboard.services.fetching import Job
 from zeroboard.ui.desk import Desk
+from zeroboard.ui.form import MIXED, mixed_rows
 from zeroboard.ui.views import fetching as view
 from zeroboard.ui.wiring import Changes, html
 
 TICK = 1.0
 """Seconds between two looks at what is coming."""
 PATHS: Mapping[HubKind, str] = {"model": "model.path", "dataset": "data.path"}
+EVALUATION = "data.eval_path"
 CODE = "model.trust_remote_code"
 
 
@@ -74,6 +76,18 @@ def show(desk: Desk, panel: FetchPanel, text: str) -> dict[Any, Any]:
     }
 
 
+def named(desk: Desk, kind: HubKind, values: Mapping[str, Any]) -> str:
+    """What is to be fetched: of several data sets the first that is not here yet."""
+    first = str(values[PATHS[kind]])
+    if kind == "model":
+        return first
+    further = [str(values[f"{MIXED}{n}.path"]) for n in mixed_rows(values)]
+    parsed = ((text, hub.parse(text, kind)) for text in (first, *further, str(values[EVALUATION])))
+    of_hub = {text: ref for text, ref in parsed if ref is not None}
+    absent = [text for text, ref in of_hub.items() if hub.find(ref, desk.paths) is None]
+    return next(iter((*absent, *of_hub)), first)
+
+
 def _going(job: Job | None) -> bool:
     return job is not None and not job.ended.is_set()
 
@@ -90,16 +104,16 @@ def wire(
     offered: list[Any],
 ) -> None:
     """`follow` shows all that hangs on the form (`inputs` → `follows`); `offer` changes the choices (`offered`)."""
-    fetching, kind, path = desk.shared.fetching, panel.kind, PATHS[panel.kind]
+    fetching, kind = desk.shared.fetching, panel.kind
 
     def start_fetch(token: str | None, *given: Any) -> Changes:
         now = values(given[1:])  # `written` stands in front of the values
-        text = str(now[path])
+        text = named(desk, kind, now)
         fetching.start(text, kind=kind, code=kind == "model" and bool(now[CODE]), token=token or None)
         return {**show(desk, panel, text), panel.token: gr.update(value="", visible=False)}
 
     def stop_fetch(*given: Any) -> Changes:
-        text = str(values(given[1:])[path])
+        text = named(desk, kind, values(given[1:]))
         job = fetching.look(text, kind)
         if job is not None:
             job.stop.set()
@@ -108,7 +122,7 @@ def wire(
 
     def watch_fetch(written: Any, *given: Any) -> Changes:
         now = values(given)
-        text = str(now[path])
+        text = named(desk, kind, now)
         if _going(fetching.look(text, kind)):
             return show(desk, panel, text)
         return {**follow(written, *given), **offer(now)}

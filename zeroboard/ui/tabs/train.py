@@ -134,8 +134,8 @@ def wire(desk: Desk, parts: Parts, preview_tab: PreviewTab) -> SetUp:
             parts.start: gr.update(interactive=not why),
             panel.lora: gr.update(visible=values(given)["method.kind"] == "lora"),
             **mixing.show(panel.mix, values(given), desk.lang),
-            **fetch_panel.show(desk, panel.fetch["model"], str(values(given)["model.path"])),
-            **fetch_panel.show(desk, panel.fetch["dataset"], str(values(given)["data.path"])),
+            **fetch_panel.show(desk, panel.fetch["model"], fetch_panel.named(desk, "model", values(given))),
+            **fetch_panel.show(desk, panel.fetch["dataset"], fetch_panel.named(desk, "dataset", values(given))),
         }
         if checked.rest is not None:
             changes[panel.model_facts] = html(plan_view.model_card(found, desk.lang))
