@@ -13,7 +13,7 @@ from zeroboard.paths import Paths
 
 AUTH = "ZEROBOARD_AUTH"
 """Holds the page's password, which is no business of a run or of a model's own code: children do not get it."""
-SECRETS = (AUTH, "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH")
+SECRETS = (AUTH, "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH", "MODELSCOPE_API_TOKEN")
 """No business of any short-lived child: what needs a token gets it through its standard input."""
 
 

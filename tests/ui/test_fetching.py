@@ -31,7 +31,7 @@ def test_more_than_was_promised_is_not_more_than_all() -> None:
 
 
 def test_an_end_says_why() -> None:
-    gated = Problem(code="hub-gated", params={"repository": "a/<b>", "page": "https://hub/a/<b>"})
+    gated = Problem(code="hub-gated", params={"repository": "a/<b>", "page": "https://hub/a/<b>", "token": "HF_TOKEN"})
     found = str(status(ended(Refused([gated])), None, "en"))
     assert "a/&lt;b&gt;" in found and "https://hub/a/" in found
     assert "已停止" in str(status(ended(Cancelled()), None, "zh-CN"))

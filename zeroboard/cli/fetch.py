@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import argparse
 import getpass
-import os
 import sys
 
 from zeroboard.cli.face import Face, size
 from zeroboard.contract.hub import HubKind
 from zeroboard.errors import Refused
 from zeroboard.messages import Language, say
+from zeroboard.planning import hub
 from zeroboard.services import fetching
-from zeroboard.services.push import TOKEN
 
 
 def configure(parser: argparse.ArgumentParser, language: Language) -> None:
@@ -31,9 +30,9 @@ def run(asked: argparse.Namespace, face: Face) -> int:
         )
 
     try:
-        found = fetch(os.environ.get(TOKEN) or None)
+        found = fetch(fetching.known_token(ref))
     except Refused as refused:
-        found = fetch(_typed(refused, face))
+        found = fetch(_typed(refused, face, fetching.known_token(ref)))
     face.clear()
     manifest = found.manifest
     if face.json:
@@ -59,17 +58,19 @@ def come(face: Face, text: str, kind: HubKind, *, code: bool = False) -> None:
             on_progress=lambda coming: _progress(coming, face, text),
         )
 
+    ref = hub.parse(text, kind)
+    known = fetching.known_token(ref) if ref is not None else None
     try:
-        ensure(os.environ.get(TOKEN) or None)
+        ensure(known)
     except Refused as refused:
-        ensure(_typed(refused, face))
+        ensure(_typed(refused, face, known))
     face.clear()
 
 
-def _typed(refused: Refused, face: Face) -> str:
+def _typed(refused: Refused, face: Face, known: str | None) -> str:
     """A token that a person types at a terminal, where that is what was missing; else raises what was refused."""
     face.clear()
-    if refused.problems[0].code != "hub-gated" or os.environ.get(TOKEN) or not sys.stdin.isatty():
+    if refused.problems[0].code != "hub-gated" or known or not sys.stdin.isatty():
         raise refused
     return getpass.getpass(face.say("cli.export.token"))
 

@@ -13,11 +13,14 @@ MANIFEST = "zeroboard-hub.json"
 """Name of the manifest in the folder of what came; written last."""
 
 HubKind = Literal["model", "dataset"]
+HubSite = Literal["hub", "ms"]
+"""Hugging Face's hub, and ModelScope: the prefix of a name."""
 
 
 class HubFetch(Record):
     """What the process that downloads reads, one line of JSON on standard input: the only place of the token."""
 
+    site: HubSite = "hub"
     kind: HubKind = "model"
     repository: str
     """`owner/name`."""
@@ -60,10 +63,11 @@ class HubFile(Record):
 class HubManifest(Record):
     """What a folder holds and where it came from."""
 
+    site: HubSite = "hub"
     kind: HubKind = "model"
     repository: str
     commit: str
-    """40 hexadecimal digits."""
+    """40 hexadecimal digits; of ModelScope, which names no commit, they are those of its list of files and hashes."""
     revisions: dict[str, float]
     """Branch or tag that was asked for ("" for the default) → when it led here, in seconds since the epoch."""
     code: bool

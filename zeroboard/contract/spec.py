@@ -73,7 +73,8 @@ class ModelSpec(Part):
     """Which model is trained."""
 
     path: str = option(min_length=1)
-    """The name of a bundled model, a local folder, or `hub:owner/name[@revision]`. No folder is looked up on a hub."""
+    """The name of a bundled model, a local folder, or `hub:owner/name[@revision]` (`ms:…` for ModelScope). No folder is
+    looked up on a hub."""
     trust_remote_code: bool = option(False, advanced=True)
     """Run Python code that comes with the model. Off unless asked for this model."""
 

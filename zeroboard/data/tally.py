@@ -117,9 +117,7 @@ class Tally:
         return (*self._whole, *of_rows)
 
 
-def row_problem(
-    code: str, severity: Severity, count: int, rows: Sequence[int], says: str | None = None
-) -> DataProblem:
+def row_problem(code: str, severity: Severity, count: int, rows: Sequence[int], says: str | None = None) -> DataProblem:
     """Something about rows that was found at the end; `rows`: the first of them."""
     params = _params(count, rows)
     return DataProblem(code=code, severity=severity, count=count, rows=tuple(rows), says=says, params=params)

@@ -1,4 +1,4 @@
-"""What is named by a hub, and where it lies once it came: `hub:owner/name` or `hub:owner/name@revision`.
+"""What is named by a hub, and where it lies once it came: `hub:owner/name@revision`, or `ms:…` for ModelScope.
 
 Of a data set a file, a folder or a pattern may follow: `hub:owner/name@revision/data/train.parquet`. Only the prefix
 makes a hub's name of a text, so a wrong path never becomes one. Nothing here ever asks a hub.
@@ -7,17 +7,17 @@ makes a hub's name of a text, so a wrong path never becomes one. Nothing here ev
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from zeroboard.contract.hub import MANIFEST, HubKind, HubManifest
+from zeroboard.contract.hub import MANIFEST, HubKind, HubManifest, HubSite
 from zeroboard.contract.problems import Problem
 from zeroboard.files import read_whole, sha256_text
 from zeroboard.paths import Paths
 
-PREFIX = "hub:"
+PREFIXES: dict[str, HubSite] = {"hub:": "hub", "ms:": "ms"}
 COMMIT = re.compile(r"[0-9a-f]{40}")
 
 _PART = r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,94}[A-Za-z0-9_])?"
@@ -36,6 +36,7 @@ _OWNER_NAME = re.compile(rf"{_PART}/{_PART}")
 class HubRef:
     """A repository of a hub, at a branch, tag or commit."""
 
+    site: HubSite = "hub"
     kind: HubKind = "model"
     repository: str
     revision: str | None = None
@@ -44,7 +45,7 @@ class HubRef:
 
     def __str__(self) -> str:
         revision, file = f"@{self.revision}" if self.revision else "", f"/{self.file}" if self.file else ""
-        return PREFIX + self.repository + revision + file
+        return f"{self.site}:{self.repository}{revision}{file}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,19 +64,20 @@ class HubFolder:
 
 def names_hub(text: str) -> bool:
     """Whether a text means a hub, be the rest right or wrong."""
-    return text.startswith(PREFIX)
+    return text.startswith(tuple(PREFIXES))
 
 
 def parse(text: str, kind: HubKind = "model") -> HubRef | None:
     """The repository that a text names; None where it does not mean a hub, or names nothing that a hub can have."""
     pattern = _MODEL if kind == "model" else _DATA
-    found = pattern.fullmatch(text.removeprefix(PREFIX)) if names_hub(text) else None
-    if found is None or "--" in found[1] or ".." in text:
+    prefix = next((prefix for prefix in PREFIXES if text.startswith(prefix)), None)
+    found = pattern.fullmatch(text.removeprefix(prefix)) if prefix is not None else None
+    if prefix is None or found is None or "--" in found[1] or ".." in text:
         return None
     file = (found[3] or "").rstrip("/") if kind == "dataset" else ""
     if any(part.startswith(".") or not part.strip() for part in file.split("/") if file):
         return None
-    return HubRef(kind=kind, repository=found[1], revision=found[2], file=file)
+    return HubRef(site=PREFIXES[prefix], kind=kind, repository=found[1], revision=found[2], file=file)
 
 
 def looks_like_hub(text: str) -> bool:
@@ -88,10 +90,10 @@ def root(paths: Paths, kind: HubKind) -> Path:
     return paths.hub if kind == "model" else paths.hub_data
 
 
-def folder_name(repository: str, commit: str, file: str = "") -> str:
+def folder_name(repository: str, commit: str, file: str = "", site: HubSite = "hub") -> str:
     """No repository has `--` in its name, so this can be read back; a choice of files has a folder of its own."""
     chosen = f"+{sha256_text(file)[:12]}" if file else ""
-    return f"{repository.replace('/', '--')}@{commit}{chosen}"
+    return f"{'' if site == 'hub' else f'{site}+'}{repository.replace('/', '--')}@{commit}{chosen}"
 
 
 def read_manifest(folder: Path) -> HubManifest | None:
@@ -112,10 +114,12 @@ def came(paths: Paths, kind: HubKind = "model") -> tuple[HubFolder, ...]:
 
 def find(ref: HubRef, paths: Paths) -> HubFolder | None:
     """What came for a name: of that commit, or where that branch led when it was last fetched."""
-    asked = (ref.repository, ref.file)
-    mine = [one for one in came(paths, ref.kind) if (one.manifest.repository, one.manifest.file) == asked]
+    asked = (ref.site, ref.repository, ref.file)
+    there = ((one, one.manifest) for one in came(paths, ref.kind))
+    mine = [one for one, told in there if (told.site, told.repository, told.file) == asked]
     if ref.revision is not None and COMMIT.fullmatch(ref.revision):
-        return next((one for one in mine if one.manifest.commit == ref.revision), None)
+        of_commit = (one for one in mine if ref.revision in (one.manifest.commit, *one.manifest.revisions))
+        return next(of_commit, None)
     revision = ref.revision or ""
     mine = [one for one in mine if revision in one.manifest.revisions]
     return max(mine, key=lambda one: one.manifest.revisions[revision], default=None)
@@ -127,11 +131,12 @@ def names(paths: Paths, kind: HubKind = "model") -> list[str]:
     for one in came(paths, kind):
         manifest, asked = one.manifest, one.manifest.revisions
         last = max(asked, key=lambda name: asked[name], default=manifest.commit)
-        ref = HubRef(kind=kind, repository=manifest.repository, revision=last or None, file=manifest.file)
+        ref = HubRef(
+            site=manifest.site, kind=kind, repository=manifest.repository, revision=last or None, file=manifest.file
+        )
         now = find(ref, paths)
         here = now is not None and now.folder == one.folder
-        pinned = HubRef(kind=kind, repository=ref.repository, revision=manifest.commit, file=manifest.file)
-        found.append(str(ref if here else pinned))
+        found.append(str(ref if here else replace(ref, revision=manifest.commit)))
     return found
 
 

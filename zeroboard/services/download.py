@@ -22,7 +22,6 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
 import httpx
-from huggingface_hub import HfApi, hf_hub_url
 from huggingface_hub.errors import (
     GatedRepoError,
     HfHubHTTPError,
@@ -31,18 +30,18 @@ from huggingface_hub.errors import (
 )
 from huggingface_hub.file_download import http_get
 from huggingface_hub.hf_api import RepoSibling
-from huggingface_hub.utils import build_hf_headers, disable_progress_bars
+from huggingface_hub.utils import disable_progress_bars
 
 from zeroboard.contract.hub import MANIFEST, HubFetch, HubFile, HubManifest, HubTold
 from zeroboard.contract.problems import Problem, Scalar
 from zeroboard.data.excerpts import harmless
 from zeroboard.errors import Refused
 from zeroboard.files import place, sha256_file, share, write_atomic
-from zeroboard.planning.hub import COMMIT, folder_name, read_manifest
+from zeroboard.planning.hub import folder_name, read_manifest
 from zeroboard.planning.splits import choose
+from zeroboard.services.hubs import Site, absent, problem, site
 from zeroboard.services.push import REFUSED
 
-ENDPOINT = "HF_ENDPOINT"
 CARD, CARD_MOST = "README.md", 1 << 20
 """The card of a data set, and the bytes up to which it is read: it may say which files are meant."""
 NAMES_SHOWN = 12
@@ -80,13 +79,9 @@ def tell(told: Path, words: HubTold) -> None:
 
 def fetch(asked: HubFetch, told: Path) -> Path:
     """The folder, whole. Raises what the hub's library does, `OSError`, and `Refused`."""
-    api = HfApi(endpoint=os.environ.get(ENDPOINT) or None, token=asked.token or False)
-    ask = api.model_info if asked.kind == "model" else api.dataset_info
-    found = ask(asked.repository, revision=asked.revision, files_metadata=True)
-    commit = found.sha or ""
-    if not COMMIT.fullmatch(commit):
-        raise ValueError(f"the hub names no commit, but {commit[:60]!r}")
-    root, name = Path(asked.root), folder_name(asked.repository, commit, asked.file)
+    hub = site(asked)
+    commit, siblings = hub.look()
+    root, name = Path(asked.root), folder_name(asked.repository, commit, asked.file, asked.site)
     target, partial = root / name, root / f".part-{name}"
     root.mkdir(parents=True, exist_ok=True)
     locks = Path(asked.lock)
@@ -99,17 +94,16 @@ def fetch(asked: HubFetch, told: Path) -> Path:
         known = read_manifest(target)
         if known is None or (asked.code and not known.code):
             there = {file.name for file in known.files} if known is not None else set()
-            siblings = found.siblings or []
-            meant = chosen(siblings, asked) if asked.kind == "model" else split(api, siblings, asked, commit)
+            meant = chosen(siblings, asked) if asked.kind == "model" else split(hub, siblings, asked, commit)
             wanted = [one for one in meant if one.rfilename not in there]
-            get(api, asked, commit, wanted, partial, told)
+            get(hub, asked, commit, wanted, partial, told)
             files = tuple(
                 sorted((*(known.files if known else ()), *check(partial, wanted)), key=lambda file: file.name)
             )
             revisions = known.revisions if known is not None else {}
             known = HubManifest(
-                kind=asked.kind, repository=asked.repository, commit=commit, revisions=revisions, code=asked.code,
-                file=asked.file, files=files,
+                site=asked.site, kind=asked.kind, repository=asked.repository, commit=commit, revisions=revisions,
+                code=asked.code, file=asked.file, files=files,
             )  # fmt: skip
             land(partial, target, known)
         note(target, known, asked.revision)
@@ -128,23 +122,19 @@ def chosen(siblings: list[RepoSibling], asked: HubFetch) -> list[RepoSibling]:
     return [*texts, *(usual or weights)]
 
 
-def split(api: HfApi, siblings: list[RepoSibling], asked: HubFetch, commit: str) -> list[RepoSibling]:
+def split(hub: Site, siblings: list[RepoSibling], asked: HubFetch, commit: str) -> list[RepoSibling]:
     """The files of a data set that are fetched. Raises `Refused` where nothing says which those are."""
     by_name = {one.rfilename: one for one in siblings if _safe(one.rfilename)}
     card = by_name.get(CARD)
     words = io.BytesIO()
     if card is not None and not asked.file and (card.size or 0) <= CARD_MOST:
-        http_get(_url(api, asked, CARD, commit), words, headers=build_hf_headers(token=asked.token or False))
+        http_get(hub.url(CARD, commit), words, headers=hub.headers())
     found = choose(by_name, asked.file, words.getvalue().decode("utf-8", "replace"))
     if found.why is not None:
         names = ", ".join(map(harmless, found.shown[:NAMES_SHOWN])) + (" …" if len(found.shown) > NAMES_SHOWN else "")
         params: dict[str, Scalar] = {"files": names or "-", "count": len(found.shown), "file": asked.file}
         raise Refused([problem("data-missing", asked, f"hub-files-{found.why}", **params)])
     return [by_name[name] for name in found.files]
-
-
-def _url(api: HfApi, asked: HubFetch, name: str, commit: str) -> str:
-    return hf_hub_url(asked.repository, name, repo_type=asked.kind, revision=commit, endpoint=api.endpoint)
 
 
 def _safe(name: str) -> bool:
@@ -160,7 +150,7 @@ def _text(name: str) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in TEXTS)
 
 
-def get(api: HfApi, asked: HubFetch, commit: str, wanted: list[RepoSibling], partial: Path, told: Path) -> None:
+def get(hub: Site, asked: HubFetch, commit: str, wanted: list[RepoSibling], partial: Path, told: Path) -> None:
     """Let the files come. Raises `Refused` where the disk is too small for what is still missing."""
     total = sum(one.size or 0 for one in wanted)
     missing = total - sum(file.stat().st_size for file in partial.rglob("*") if file.is_file())
@@ -168,9 +158,8 @@ def get(api: HfApi, asked: HubFetch, commit: str, wanted: list[RepoSibling], par
         params: dict[str, Scalar] = {"need": _size(missing + RESERVE), "free": _size(asked.free), "path": asked.root}
         raise Refused([problem("disk-space", asked, "fetch", **params)])
     tell(told, HubTold(partial=str(partial), total=total))
-    headers = build_hf_headers(token=asked.token or False)
     with ThreadPoolExecutor(WORKERS) as workers:
-        work = [workers.submit(one_file, api, asked, commit, one, partial, headers) for one in wanted]
+        work = [workers.submit(one_file, hub, commit, one, partial) for one in wanted]
         try:
             for future in work:
                 future.result()
@@ -178,20 +167,18 @@ def get(api: HfApi, asked: HubFetch, commit: str, wanted: list[RepoSibling], par
             workers.shutdown(cancel_futures=True)
 
 
-def one_file(
-    api: HfApi, asked: HubFetch, commit: str, one: RepoSibling, partial: Path, headers: dict[str, str]
-) -> None:
+def one_file(hub: Site, commit: str, one: RepoSibling, partial: Path) -> None:
     """Let a file come. A large one goes on where it was cut; the hub's library itself keeps no part of one."""
     path = partial / one.rfilename
     if path.is_file():
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     growing = path.with_name(path.name + GROWING)
-    url = _url(api, asked, one.rfilename, commit)
     with growing.open("ab" if one.lfs is not None else "wb") as stream:
         if one.size is not None and stream.tell() > one.size:
             stream.truncate(0)
-        http_get(url, stream, resume_size=stream.tell(), headers=headers, expected_size=one.size)
+        url = hub.url(one.rfilename, commit)
+        http_get(url, stream, resume_size=stream.tell(), headers=hub.headers(), expected_size=one.size)
         stream.flush()
         os.fsync(stream.fileno())
     growing.replace(path)
@@ -253,27 +240,16 @@ def reason(error: Exception, asked: HubFetch) -> Problem:
     status = error.response.status_code if isinstance(error, HfHubHTTPError) else None
     if isinstance(error, GatedRepoError):
         return problem("hub-gated", asked, "refused" if asked.token else None)
-    absent = "model-missing" if asked.kind == "model" else "data-missing"
     if isinstance(error, RevisionNotFoundError):
-        return problem(absent, asked, "hub-revision", revision=asked.revision)
+        return absent(asked, "hub-revision", revision=asked.revision)
     if isinstance(error, RepositoryNotFoundError):
-        return problem(absent, asked, "hub-repository")
+        return absent(asked, "hub-repository")
     if status in (401, 403):
         return problem("hub-gated", asked, "refused" if asked.token else None)
     why = " ".join(str(error).split())[:300] or type(error).__name__
     if isinstance(error, httpx.TransportError):
         return problem("hub-unreachable", asked, why=why)
     return problem("hub-failed", asked, why=why.replace(asked.token, "…") if asked.token else why)
-
-
-def problem(code: str, asked: HubFetch, variant: str | None = None, **params: Scalar) -> Problem:
-    """A problem with the repository's name, its page, and the hub that was asked."""
-    endpoint = os.environ.get(ENDPOINT) or "https://huggingface.co"
-    page = f"{endpoint}/{'datasets/' if asked.kind == 'dataset' else ''}{asked.repository}"
-    names: dict[str, Scalar] = {"repository": asked.repository, "endpoint": endpoint, "page": page}
-    says = f"problem.{code}.{variant}" if variant else None
-    field = "model.path" if asked.kind == "model" else "data.path"
-    return Problem(code=code, field=field, says=says, params={**names, **params})
 
 
 def _size(count: int) -> str:

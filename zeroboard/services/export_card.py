@@ -107,7 +107,7 @@ class Card:
             values["base_model"] = self.hub
             values["base_model_relation"] = "adapter" if self.adapter else "finetune"
         named = [hub.parse(path, "dataset") for path, _ in self.trained_on()]
-        repositories = dict.fromkeys(one.repository for one in named if one is not None)
+        repositories = dict.fromkeys(one.repository for one in named if one is not None and one.site == "hub")
         if repositories:
             values["datasets"] = list(repositories)
         values["tags"] = ["zeroboard", "lora" if lora else "fine-tuned", *(["gguf"] if self.gguf else [])]

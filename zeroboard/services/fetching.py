@@ -25,7 +25,7 @@ from zeroboard.planning import hub
 from zeroboard.planning.hub import HubFolder, HubRef
 from zeroboard.runs.verbs import Cancelled
 from zeroboard.services import children
-from zeroboard.services.push import TOKEN
+from zeroboard.services.hubs import TOKENS
 
 OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 TRUE = ("1", "ON", "YES", "TRUE")
@@ -51,6 +51,11 @@ def wanted(text: str, kind: HubKind = "model") -> HubRef:
     if ref is None:
         raise Refused([hub.missing(text, kind)])
     return ref
+
+
+def known_token(ref: HubRef) -> str | None:
+    """The access token of this process's environment, for the site of a name."""
+    return os.environ.get(TOKENS[ref.site]) or None
 
 
 def ensure(
@@ -99,8 +104,9 @@ def fetch(
     with tempfile.TemporaryDirectory(prefix=".told-", dir=root) as folder:
         told = Path(folder, "told.json")
         asked = HubFetch(
-            kind=ref.kind, repository=ref.repository, revision=ref.revision, file=ref.file, root=str(root.absolute()),
-            lock=str(paths.locks.absolute()), free=shutil.disk_usage(root).free, code=code, token=token,
+            site=ref.site, kind=ref.kind, repository=ref.repository, revision=ref.revision, file=ref.file,
+            root=str(root.absolute()), lock=str(paths.locks.absolute()), free=shutil.disk_usage(root).free,
+            code=code, token=token,
         )  # fmt: skip
         exit_code = children.run(
             [sys.executable, "-m", "zeroboard.services", "download", str(told)],
@@ -181,7 +187,7 @@ class Fetching:
                 job = self._jobs[kind, text] = Job()
                 work = threading.Thread(
                     target=self._work,
-                    args=(job, ref, code, token or os.environ.get(TOKEN) or None),
+                    args=(job, ref, code, token or known_token(ref)),
                     name="fetching",
                     daemon=True,
                 )
