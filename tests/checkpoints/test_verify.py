@@ -11,6 +11,7 @@ import pytest
 
 from tests.checkpoints import folders
 from tests.checkpoints.folders import faults, judged, passed
+from zeroboard.checkpoints.folder import list_folder
 from zeroboard.checkpoints.inspect import inspect
 from zeroboard.checkpoints.verify import make_report, verify_files
 from zeroboard.contract.reports import CHECK_NAMES, Check, VerifyReport
@@ -84,6 +85,16 @@ def test_links_pipes_and_strange_names_are_verdicts(tmp_path: Path) -> None:
     assert faults(verdict) == {"check.complete.special": "warn", "check.shards.stray": "warn"}
     report = make_report(folder, verdict)
     assert VerifyReport.model_validate_json(report.model_dump_json()) == report
+
+
+def test_a_link_in_a_circle_hides_no_other_file(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for name in "amz":
+        (folder / f"{name}.txt").write_text("x")
+    (folder / "circle").symlink_to("circle")
+    found = list_folder(folder)
+    assert sorted(found.files) == ["a.txt", "m.txt", "z.txt"] and found.special == ("circle",)
 
 
 def test_a_config_that_is_a_pipe_does_not_hang(tmp_path: Path) -> None:

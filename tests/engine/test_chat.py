@@ -45,6 +45,13 @@ def test_the_base_of_an_adapter_is_never_looked_up_elsewhere(tmp_path: Path, tin
     assert isinstance(said[-1], Answer) and said[-1].problems[0].says == "load.base-gone"
 
 
+def test_a_damaged_file_is_told_in_its_own_sentence(tmp_path: Path, tiny_model_folder: Path) -> None:
+    folder = make_adapter(tmp_path / "a", tiny_model_folder)
+    (folder / "adapter_model.safetensors").write_bytes(b"")
+    said = talk(ChatOpen(path=str(folder)))
+    assert isinstance(said[-1], Answer) and said[-1].problems[0].says == "header.too-short"
+
+
 def test_questions_that_nobody_waits_for_are_stopped(tiny_model_folder: Path) -> None:
     """The input is closed at once, so nobody listens: every answer ends before its first token."""
     said = talk(ChatOpen(path=str(tiny_model_folder)), ChatAsk(id="1", messages=HELLO, max_new_tokens=400))

@@ -115,6 +115,25 @@ def test_what_cannot_be_delivered_is_refused_and_nothing_is_left(full: Path, tmp
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["cut", "empty", "quantised"]
 
 
+def test_a_folder_from_elsewhere_takes_no_private_file_along(full: Path, tmp_path: Path) -> None:
+    private = tmp_path / "private"
+    private.write_text('{"token": "my secret"}')
+    source = tmp_path / "source"
+    shutil.copytree(full, source)
+    (source / "LICENSE").unlink(missing_ok=True)
+    (source / "LICENSE").symlink_to(private)  # such files are left out: nothing depends on them
+    (source / "NOTICE").symlink_to("NOTICE")
+    (source / "COPYING").symlink_to("/dev/zero")
+    verb.export(ExportRequest(path=str(source), target=str(tmp_path / "out")))
+    assert not {"LICENSE", "NOTICE", "COPYING"} & {entry.name for entry in (tmp_path / "out").iterdir()}
+    (source / "generation_config.json").unlink()
+    (source / "generation_config.json").symlink_to(private)
+    with pytest.raises(Refused) as refused:
+        verb.export(ExportRequest(path=str(source), target=str(tmp_path / "other")))
+    assert [problem.params["file"] for problem in refused.value.problems] == ["generation_config.json"]
+    assert not (tmp_path / "other").exists()
+
+
 @pytest.mark.parametrize("ends", [OSError(errno.ENOSPC, "No space left on device"), SystemExit(143)])
 def test_what_ends_after_the_weights_leaves_nothing(
     ends: BaseException, adapter: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -73,8 +73,9 @@ def list_folder(path: Path) -> Folder:
             with os.scandir(path / below) as entries:
                 for entry in entries:
                     name = below + entry.name
-                    if entry.is_file():
-                        files[name] = entry.stat().st_size
+                    size = _size(entry)
+                    if size is not None:
+                        files[name] = size
                     elif entry.is_dir(follow_symlinks=False):
                         if depth < DEPTH:
                             waiting.append((name + "/", depth + 1))
@@ -83,6 +84,14 @@ def list_folder(path: Path) -> Folder:
         except OSError:
             special.append(below or ".")
     return Folder(path, dict(sorted(files.items())), tuple(sorted(special)))
+
+
+def _size(entry: os.DirEntry[str]) -> int | None:
+    """Bytes of a regular file, links followed; None for all else, such as a link that leads in a circle."""
+    try:
+        return entry.stat().st_size if entry.is_file() else None
+    except OSError:
+        return None
 
 
 def _read_object(path: Path, size: int | None) -> JsonFile:

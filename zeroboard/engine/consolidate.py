@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from zeroboard.checkpoints.along import take_along
 from zeroboard.checkpoints.consolidate import find_sources, judge_room, no_room
 from zeroboard.checkpoints.consolidate_layout import Parameter, make_plan
 from zeroboard.checkpoints.consolidate_names import Named, name_tensors
@@ -196,7 +197,7 @@ def _copy_companions(folder: Path, homes: list[Folder], dtype: Dtype, named: Nam
         if config is not None:
             write_atomic(folder / name, foreign_json(_with_dtype(config, dtype)))
         else:
-            shutil.copyfile(home.path / name, folder / name)
+            take_along(home, name, folder)
     if any(wanted in home.files for home in homes):
         return ()
     return (Problem(code="config-missing", severity="warning", params={"file": wanted}),)

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from zeroboard.checkpoints.along import judge_links, leads_out, take_along
 from zeroboard.checkpoints.consolidate import judge_room, no_room
 from zeroboard.checkpoints.findings import Findings
 from zeroboard.checkpoints.folder import Folder, list_folder
@@ -58,6 +59,8 @@ def export(request: ExportRequest, tell: Tell = lambda done, says, params: None)
     """Write the folder `request.target`. Raises `Refused` with all that is in the way, `NotFound`, `BrokenFile`."""
     path, target = Path(request.path), Path(request.target)
     kind = source_kind(list_folder(path))
+    if problems := [problem for home in _homes(request, path) for problem in judge_links(home)]:
+        raise Refused(problems)
     if kind == "zero-checkpoint":
         notes = _from_states(request, target, tell)
     elif kind == "lora-adapter" and request.merge:
@@ -153,7 +156,7 @@ def _rewritten(request: ExportRequest, path: Path, target: Path, tell: Tell) -> 
                 _write_config(room, config, request)
             for name in (ADAPTER_CONFIG, GENERATION):
                 if name in folder.files:
-                    shutil.copyfile(folder.path / name, room / name)
+                    take_along(folder, name, room)
             copy_tokenizer(folder, folder, room)
     except OSError as error:
         if error.errno not in DISK_FULL:
@@ -204,18 +207,24 @@ def _write_config(room: Path, config: dict[str, Any], request: ExportRequest) ->
 
 def _complete(request: ExportRequest, target: Path) -> Spoken:
     """Tokenizer and template where the weights came without, generation settings with every end token, licences."""
-    homes = [list_folder(Path(place)) for place in (request.path, request.base, *_named_base(target)) if place]
+    homes = _homes(request, target)
     if not has_tokenizer(list_folder(target)):
         home = next((home for home in homes if has_tokenizer(home)), None)
         if home is not None:
             copy_tokenizer(home, home, target)
     for home in homes:
         for name, size in home.top().items():
-            if name.upper().startswith(LEGAL) and size <= LEGAL_BYTES and not (target / name).exists():
-                shutil.copyfile(home.path / name, target / name)
+            wanted = name.upper().startswith(LEGAL) and size <= LEGAL_BYTES and not (target / name).exists()
+            if wanted and not leads_out(home, name):
+                take_along(home, name, target)
     spoken = describe(target, trust_remote_code=request.trust_remote_code)
     write_generation(target, homes, spoken)
     return spoken
+
+
+def _homes(request: ExportRequest, adapter: Path) -> list[Folder]:
+    """Where the files beside the weights may come from: the source, its base, and the one that the adapter names."""
+    return [list_folder(Path(place)) for place in (request.path, request.base, *_named_base(adapter)) if place]
 
 
 def _named_base(target: Path) -> tuple[str, ...]:

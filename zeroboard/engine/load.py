@@ -248,7 +248,9 @@ def _stored(folder: Folder) -> tuple[int, torch.dtype]:
     for name in model_files(folder):
         try:
             header = read_header(folder.path / name)
-        except (BrokenFile, OSError) as error:
+        except BrokenFile as error:
+            raise _broken(error) from error
+        except OSError as error:
             raise CannotLoad("model-unsupported", "load.failed", path=str(folder.path), why=str(error)) from error
         for tensor in header.tensors.values():
             by_type[tensor.dtype] = by_type.get(tensor.dtype, 0) + tensor.elements
@@ -265,11 +267,19 @@ def _as_problem(folder: Folder) -> Iterator[None]:
     """Whatever a foreign folder makes the libraries raise is the finding."""
     try:
         yield
+    except BrokenFile as error:
+        raise _broken(error) from error
     except torch.OutOfMemoryError as error:
         raise CannotLoad("gpu-busy", "load.no-gpu-memory", damaged=False) from error
     except Exception as error:
         why = f"{type(error).__name__}: {error}".strip()
         raise CannotLoad("model-unsupported", "load.failed", path=str(folder.path), why=why[:500]) from error
+
+
+def _broken(error: BrokenFile) -> CannotLoad:
+    """A file of ours to judge has its own sentence."""
+    params: dict[str, Scalar] = {name: v if isinstance(v, (int, float)) else str(v) for name, v in error.params.items()}
+    return CannotLoad("model-unsupported", error.says, **params)
 
 
 class _Collector(logging.Handler):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import torch
 
+from zeroboard.checkpoints.along import take_along
 from zeroboard.checkpoints.consolidate import judge_room, no_room
 from zeroboard.checkpoints.folder import Folder, list_folder
 from zeroboard.checkpoints.inspect import CONFIG
@@ -97,19 +98,19 @@ def _write_weights(folder: Path, plan: MergePlan, shards: tuple[Shard, ...], on_
 def copy_tokenizer(adapter: Folder, base: Folder, target: Path) -> None:
     """The tokenizer of the training: that beside the adapter, else the base's; the template likewise.
 
-    Modules of a model with code of its own are copied too, and not run.
+    Modules of a model with code of its own are copied too, and not run. Raises `Refused` for a link that leads out.
     """
     home = adapter if has_tokenizer(adapter) else base
     for name in TOKEN_FILES:
         if name in home.files:
-            shutil.copyfile(home.path / name, target / name)
+            take_along(home, name, target)
     if TEMPLATE in adapter.files:
-        shutil.copyfile(adapter.path / TEMPLATE, target / TEMPLATE)
+        take_along(adapter, TEMPLATE, target)
     elif TEMPLATE in base.files and not default_template(
         (home.json(TOKENIZER_CONFIG).value or {}).get("chat_template")
     ):
-        shutil.copyfile(base.path / TEMPLATE, target / TEMPLATE)
+        take_along(base, TEMPLATE, target)
     if (base.json(CONFIG).value or {}).get("auto_map"):
         for name in base.top():
             if name.endswith(".py"):
-                shutil.copyfile(base.path / name, target / name)
+                take_along(base, name, target)

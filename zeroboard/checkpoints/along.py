@@ -1,0 +1,49 @@
+"""Files of somebody's folder that travel into one that is made of it: tokenizer, settings, licences.
+
+A folder from elsewhere may hold links, and what is delivered may be sent to a hub. So a link is followed within its
+folder, and into the cache of the hub's own library, which is made of links; one that leads anywhere else would take a
+private file along. Weights are not copied but read as safetensors, and may lie anywhere.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from zeroboard.checkpoints.findings import printable
+from zeroboard.checkpoints.folder import Folder
+from zeroboard.checkpoints.inspect import ADAPTER_CONFIG, CONFIG
+from zeroboard.contract.problems import Problem, Scalar
+from zeroboard.errors import Refused
+from zeroboard.modelfiles import GENERATION, TOKEN_FILES
+
+TRAVEL = (CONFIG, ADAPTER_CONFIG, GENERATION, *TOKEN_FILES)
+"""What of a folder goes on into what is made of it, beside its weights and licences."""
+
+
+def leads_out(folder: Folder, name: str) -> bool:
+    """Whether a file of the folder is a link to what lies outside."""
+    try:
+        file = (folder.path / name).resolve(strict=True)
+        home = folder.path.resolve(strict=True)
+    except (OSError, RuntimeError):  # gone meanwhile, or a circle
+        return True
+    in_hub_cache = file.parent.name == "blobs" and file.parent.parent.name.startswith("models--")
+    return not (file.is_relative_to(home) or in_hub_cache)
+
+
+def judge_links(folder: Folder) -> list[Problem]:
+    """Each file that would be copied, or read and written anew, and is a link that leads out."""
+    return [_problem(folder, name) for name in TRAVEL if name in folder.files and leads_out(folder, name)]
+
+
+def take_along(folder: Folder, name: str, target: Path) -> None:
+    """Copy a file of the folder under its own name. Raises `Refused` for a link that leads out."""
+    if leads_out(folder, name):
+        raise Refused([_problem(folder, name)])
+    shutil.copyfile(folder.path / name, target / name)
+
+
+def _problem(folder: Folder, name: str) -> Problem:
+    params: dict[str, Scalar] = {"file": printable(name), "path": printable(str(folder.path))}
+    return Problem(code="model-unsupported", says="export.link-out", params=params)
