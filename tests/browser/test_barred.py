@@ -41,6 +41,7 @@ def test_a_torch_that_cannot_be_imported_bars_the_start_with_its_reason_beside_t
         start, why = page.locator("#zb-preview-start"), page.locator("#zb-preview-why")
         expect(start).to_be_disabled()
         expect(why).to_contain_text(say("ui.preview.start.barred", "zh-CN"))
+        expect(page.locator("#zb-preview-page")).not_to_contain_text(say("ui.preview.no-problems", "zh-CN"))
         page.get_by_role("tab", name=say("ui.tab.train", "zh-CN"), exact=True).click()
         page.locator("#card-train > button").click()
         box = page.locator("#f-train-micro_batch input")

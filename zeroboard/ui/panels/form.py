@@ -97,8 +97,8 @@ def build(spec: RunSpec, choices: prepare.Choices, host: HostFacts, lang: Langua
                 plain = [w for w in plain if w.key not in DEVICES]
             _grid(plain, filled, choices, host, lang, made)
             if card == "data":
-                extra["brought"] = data_panel.build_brought(paths, lang)
                 fetch["dataset"] = fetching.build("dataset", lang)
+                extra["brought"] = data_panel.build_brought(paths, lang)
             if card == "zero":
                 extra["stages"] = gr.HTML(elem_id="zb-stages")
             if card == "model":

@@ -55,6 +55,7 @@ class PreviewTab:
             lang,
             words,
             base=self.desk.base,
+            failed=failed,
             differs=self._differs(plan, spec),
             checks=checks_view.checks(found, lang),
             alternatives=checks_view.alternatives(all_others(plan, spec, host), lang),

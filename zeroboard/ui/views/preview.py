@@ -40,15 +40,19 @@ def page(
     differs: Markup | None = None,
     checks: Markup | None = None,
     alternatives: Markup | None = None,
+    failed: int = 0,
 ) -> Markup:
-    """The whole preview of a written plan; `differs` is the comparison with the last run."""
+    """The whole preview of a written plan; `differs` is the comparison with the last run, `failed` counts checks."""
     facts = [
         (say("ui.preview.run", lang), tag("code", plan.run_id or "")),
         (say("ui.preview.state", lang), state_words),
         (say("ui.preview.folder", lang), short_path(plan.folder or "", 72)),
         (say("ui.preview.hash", lang), tag("code", f"sha256 {plan.files_hash[:16]}…", title=plan.files_hash)),
     ]
-    good = tag("p", badge("pass", say("ui.preview.no-problems", lang)))
+    verdict = badge("pass", say("ui.preview.no-problems", lang))
+    if failed:
+        verdict = badge("fail", say("ui.checks.fail", lang, fails=failed))
+    good = tag("p", verdict)
     return join(
         (
             tag("h2", say("ui.tab.preview", lang), class_="zb-sr"),
