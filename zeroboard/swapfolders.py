@@ -140,8 +140,9 @@ def _running(mark: dict[str, Any]) -> bool:
     if mark.get("host") != socket.gethostname():
         return True
     try:
-        started = psutil.Process(int(mark["pid"])).create_time()
-        return abs(started - float(mark["started"])) <= CLOCK
+        process = psutil.Process(int(mark["pid"]))
+        same = abs(process.create_time() - float(mark["started"])) <= CLOCK
+        return same and process.status() != psutil.STATUS_ZOMBIE
     except (psutil.Error, KeyError, TypeError, ValueError):
         return False
 

@@ -27,6 +27,8 @@ def ignoring(*given: Any) -> dict[str, Any] | None:
             zero.pop("offload_param", None)
         case "offload":
             zero.pop("offload_optimizer")
+        case "disk":
+            zero["offload_optimizer"] = zero["offload_param"] = {"device": "cpu"}
     return config
 
 

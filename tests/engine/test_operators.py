@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import re
+import resource
 from pathlib import Path
 
 import pytest
+from deepspeed.accelerator import get_accelerator
 from torch.utils import cpp_extension
 from torch.utils.file_baton import FileBaton
 
-from zeroboard.engine.operators import remove_stale_guards, spare_the_linker_spaces
+from zeroboard.engine import operators
+from zeroboard.engine.operators import (
+    compile_as_one,
+    lock_all_that_may_be_locked,
+    remove_stale_guards,
+    spare_the_linker_spaces,
+)
 
 
 def test_the_linker_is_given_a_name_of_torchs_libraries_without_spaces(
@@ -46,3 +55,38 @@ def test_a_build_that_was_broken_off_keeps_nobody_waiting(tmp_path: Path, monkey
         assert (stale.exists(), deep.exists(), held.exists()) == (False, False, True)
         assert (tmp_path / "fused" / "lock").exists()  # torch's own builder keeps its guard open
     other.release()
+
+
+def test_the_operator_for_nvme_is_compiled_as_one_source_that_reads_each_header_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = get_accelerator().get_op_builder("AsyncIOBuilder")
+    monkeypatch.setattr(kind, "sources", kind.sources)  # undone after the test
+    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path))
+    before = [Path(name).stem for name in kind().sources()]
+    compile_as_one()
+    (one,) = kind().sources()
+    content = Path(one).read_text()
+    assert Path(one).parent == tmp_path and len(before) == 12
+    assert content.count("struct cpu_op_desc_t : io_op_desc_t") == 1
+    assert not re.search(r'^#include "deepspeed_', content, re.MULTILINE)
+    assert "#include <torch/extension.h>" in content
+
+
+def test_sources_that_nobody_has_tried_as_one_are_compiled_as_deepspeed_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = get_accelerator().get_op_builder("AsyncIOBuilder")
+    monkeypatch.setattr(kind, "sources", kind.sources)
+    monkeypatch.setattr(operators, "KNOWN_SOURCES", "of another version")
+    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path))
+    compile_as_one()
+    assert len(kind().sources()) == 12 and not list(tmp_path.iterdir())
+
+
+def test_memory_may_be_locked_up_to_the_hard_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda what: (1 << 16, 1 << 30))
+    monkeypatch.setattr(resource, "setrlimit", lambda what, limits: asked.append(limits))
+    lock_all_that_may_be_locked()
+    assert asked == [(1 << 30, 1 << 30)]

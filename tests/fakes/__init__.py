@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from zeroboard import swapfolders
 from zeroboard.contract.plan import Batch, Plan, Resolved, TokenFacts, hash_files
 from zeroboard.contract.spec import DataSpec, ModelSpec, RunSpec, ZeroSpec
 from zeroboard.files import to_json, write_atomic
@@ -34,9 +35,14 @@ def popen(argv: list[str], **rest: Any) -> subprocess.Popen[Any]:
 
 
 def make_run(
-    paths: Paths, *script: str, env: dict[str, str] | None = None, tokens: bool = True, bundled: bool = False
+    paths: Paths,
+    *script: str,
+    env: dict[str, str] | None = None,
+    tokens: bool = True,
+    bundled: bool = False,
+    swap: Path | None = None,
 ) -> RunPaths:
-    """A planned run whose launcher is the fake engine with these options."""
+    """A planned run whose launcher is the fake engine with these options; it has a file that swaps within `swap`."""
     model = paths.models / ("SmolLM2-135M-Instruct" if bundled else "tiny")
     if not bundled:
         write_atomic(model / "config.json", "{}")
@@ -46,6 +52,9 @@ def make_run(
 
     def plan(run_id: str) -> Plan:
         folder = paths.run(run_id).folder
+        if swap is not None:
+            zero = {"offload_optimizer": {"device": "nvme", "nvme_path": str(swap / run_id)}}
+            files[swapfolders.CONFIG] = to_json({"zero_optimization": zero})
         return Plan(
             run_id=run_id,
             folder=str(folder),

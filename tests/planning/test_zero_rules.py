@@ -197,19 +197,19 @@ def test_states_that_are_swapped_are_updated_in_groups_that_leave_the_memory_fre
 
 
 def test_a_run_swaps_to_a_folder_of_its_own_and_the_plan_promises_it(planned: Any) -> None:
-    plan = planned(*NVME)
+    plan = planned(*NVME, model=LARGE, host=BIG)
     zero = file(plan)["zero_optimization"]
     assert zero["offload_optimizer"]["nvme_path"] == zero["offload_param"]["nvme_path"] == "/fast/a-run"
     assert plan.promise is not None and plan.promise.offloaded_bytes == 0
     assert plan.promise.nvme_bytes >= plan.promise.optimizer_bytes
-    mixed = planned(*NVME[:2], *NVME[3:]).promise
+    mixed = planned(*NVME[:2], *NVME[3:], model=LARGE, host=BIG).promise
     assert mixed is not None and mixed.offloaded_bytes == mixed.optimizer_bytes and mixed.nvme_bytes > 0
 
 
 def test_a_proof_without_a_byte_on_the_disk_is_not_in_effect(planned: Any) -> None:
     from zeroboard.contract.reports import RankProof
 
-    promise = planned(*NVME).promise
+    promise = planned(*NVME, model=LARGE, host=BIG).promise
     held = {"parameter_bytes": promise.parameter_bytes, "optimizer_bytes": promise.optimizer_bytes}
     rank = {"host": "h", "device": "cpu", "pid": 1, "engine": "deepspeed", "stage": 3, "gradient_bytes": None,
             "offloaded_bytes": 0, **held}  # fmt: skip
@@ -223,6 +223,35 @@ def test_a_proof_without_a_byte_on_the_disk_is_not_in_effect(planned: Any) -> No
     assert verdict(0) == ("not in effect", "proof.not-swapped")
     assert verdict(promise.nvme_bytes // 2) == ("partly", "proof.not-swapped")
     assert has("proof.not-swapped", "zh-CN")
+
+
+def test_what_is_too_small_to_be_swapped_is_promised_in_memory_and_the_proof_says_that_nothing_was(
+    planned: Any,
+) -> None:
+    from zeroboard.contract.reports import RankProof
+
+    small = {"parameters": 10**6, "tensor_sizes": {10**5: 10}}
+    plan = planned(*NVME, model=small)
+    assert {"ignored-choice.small-states", "ignored-choice.small-tensors"} & set(named(plan)) == {
+        "ignored-choice.small-tensors"  # a group of all states is large enough
+    }
+    promise = plan.promise
+    assert promise.nvme_bytes == promise.optimizer_bytes and promise.offloaded_bytes > 0
+    params = ["zero.stage=3", "zero.offload=all", "zero.param_device=nvme", "zero.nvme_path=/fast", "method.kind=full"]
+    promise = planned(*params, model=small).promise
+    assert promise.nvme_bytes == 0 and promise.offloaded_bytes > promise.optimizer_bytes
+    rank = {"host": "h", "device": "cpu", "pid": 1, "engine": "deepspeed", "stage": 3, "gradient_bytes": None}
+    held = promise.model_dump(include={"parameter_bytes", "optimizer_bytes", "offloaded_bytes"})
+    ranks = tuple(RankProof.model_validate({**rank, **held, "rank": n}) for n in (0, 1))
+    proof = judge_proof(ranks, promise, stage="3", offload="all", trainable_share=1.0)
+    assert (proof.verdict, proof.says) == ("not in effect", "proof.nothing-swapped") and has(proof.says, "zh-CN")
+
+
+def test_parameters_that_are_to_stay_in_memory_are_not_promised_on_the_disk(planned: Any) -> None:
+    stay = planned(*NVME, "zero.param_in_cpu=2000000000", model=LARGE, host=BIG).promise
+    gone = planned(*NVME, model=LARGE, host=BIG).promise
+    assert stay.nvme_bytes == stay.optimizer_bytes < gone.nvme_bytes
+    assert stay.offloaded_bytes == gone.nvme_bytes - stay.nvme_bytes and gone.offloaded_bytes == 0
 
 
 def test_a_ratio_moves_about_its_share_of_the_states(planned: Any) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes import QUICK, make_run, popen
+from zeroboard import swapfolders
 from zeroboard.contract.events import StateEvent
 from zeroboard.contract.plan import hash_plan, plan_json
 from zeroboard.contract.requests import StopRequest
@@ -130,6 +131,19 @@ def test_a_launcher_that_is_killed_is_said_with_its_signal(paths: Paths) -> None
     state = live(make_run(paths, "--die-at", "2"))
     assert state.state == "failed" and state.exit_code == -9 and state.problem is not None
     assert state.problem.code in ("killed-by-signal", "host-oom") and state.problem.params["signal"] == "SIGKILL"
+
+
+@pytest.mark.parametrize("way", [(), ("--die-at", "2"), ("--fail-at", "2")])
+def test_what_a_run_has_swapped_to_a_disk_does_not_outlive_it(
+    paths: Paths, tmp_path: Path, way: tuple[str, ...]
+) -> None:
+    run = make_run(paths, *way, swap=tmp_path)
+    folder, kept = tmp_path / run.id, tmp_path / "somebody-else"
+    swapfolders.claim(folder, run)  # as the first rank does, which here leaves it
+    (folder / "0.tensor.swp").write_bytes(bytes(4096))
+    kept.mkdir()
+    assert live(run).state == ("failed" if way else "finished")
+    assert not folder.exists() and kept.is_dir()
 
 
 def test_ranks_that_leave_without_a_word_have_not_trained(paths: Paths) -> None:

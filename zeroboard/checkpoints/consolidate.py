@@ -42,6 +42,11 @@ ALLOWED = frozenset(
 )
 """All that a pickle of these states may name; tensors are made of the rest."""
 
+SWAPPED = "offloaded_tensors"
+"""Folder of a checkpoint that DeepSpeed copies states into that were swapped to a disk: `rank00/0_11.tensor.swp` …"""
+SIZES = "zeroboard-sizes.json"
+"""Beside them: how many elements of each file count. DeepSpeed notes it nowhere."""
+
 MARGIN = 64 << 20
 """Bytes that stay free on the disk: headers, tokenizer, the folder itself."""
 

@@ -180,6 +180,8 @@ class Promise(Record):
     """Of the above, those that lie in the host's memory instead of the GPU's."""
     nvme_bytes: int = 0
     """Of the above, those that are swapped to a disk; not counted as offloaded to memory."""
+    swaps: bool = False
+    """Something was to be swapped to a disk, even where all of it is too small for that."""
 
 
 class Resolved(Record):

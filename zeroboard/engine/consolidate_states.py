@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +17,12 @@ from typing import Any
 
 import torch
 
-from zeroboard.checkpoints.consolidate import ALLOWED_CLASSES
+from zeroboard.checkpoints.consolidate import ALLOWED_CLASSES, SIZES, SWAPPED
 from zeroboard.checkpoints.consolidate_layout import ModelState, OptimState, Part, Shape
 from zeroboard.checkpoints.findings import printable
 from zeroboard.contract.problems import Problem
 from zeroboard.errors import Refused
+from zeroboard.files import read_json
 
 TRUSTED_WHY = 300
 """Characters of a library's message that are shown."""
@@ -70,7 +72,7 @@ def read_states(
                 fragments.append(held)
                 module = module or tensors
             else:
-                optimizer, groups = _optim_state(path)
+                optimizer, groups = _optim_state(path, number - len(models))
                 optim_states.append(optimizer)
                 master.append(groups)
         except Refused as refused:
@@ -134,7 +136,7 @@ def _model_state(path: Path) -> tuple[ModelState, Mapping[str, torch.Tensor], Ma
     return state, module, fragments
 
 
-def _optim_state(path: Path) -> tuple[OptimState, tuple[torch.Tensor, ...]]:
+def _optim_state(path: Path, rank: int) -> tuple[OptimState, tuple[torch.Tensor, ...]]:
     found = load_state(path)
     inner = _dict(found, "optimizer_state_dict")
     stage = _enum(inner.get("zero_stage"))
@@ -145,6 +147,7 @@ def _optim_state(path: Path) -> tuple[OptimState, tuple[torch.Tensor, ...]]:
     for group in groups:
         if not isinstance(group, torch.Tensor) or group.dim() != 1 or not group.is_contiguous():
             raise Foreign(f"{key}: {type(group).__name__}")
+    groups = [_swapped_in(group, path, rank) for group in groups]
     count = inner.get("partition_count")
     counts = count if isinstance(count, list) else [count]
     paddings = None if inner.get("param_alignment_paddings") is None else _listed(inner, "param_alignment_paddings")
@@ -158,6 +161,28 @@ def _optim_state(path: Path) -> tuple[OptimState, tuple[torch.Tensor, ...]]:
         version=_text(found.get("ds_version")),
     )
     return state, tuple(groups)
+
+
+def _swapped_in(group: torch.Tensor, path: Path, rank: int) -> torch.Tensor:
+    """A group's master weights: themselves, or mapped from the file that they were swapped to (NVMe offload).
+
+    Raises `Refused` where the file is missing or short, or nothing tells how much of it counts.
+    """
+    name, folder = getattr(group, "ds_id", None), path.parent / SWAPPED / f"rank{rank:02d}"
+    if group.numel() or not isinstance(name, str) or not re.fullmatch(r"\d+_\d+", name) or not folder.is_dir():
+        return group
+    try:
+        sizes = read_json(folder / SIZES)
+    except (OSError, ValueError):
+        sizes = None
+    count = sizes.get(name) if isinstance(sizes, dict) else None
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+        raise Refused([_damaged("swapped", path, code="checkpoint-unsupported")])
+    file = folder / f"{name}.tensor.swp"
+    whole = file.is_file() and not file.is_symlink() and file.stat().st_size >= count * group.element_size()
+    if not whole:
+        raise Refused([_damaged("swapped", file)])
+    return torch.from_file(str(file), shared=False, size=count, dtype=group.dtype)
 
 
 def _adam_step(inner: Mapping[str, Any]) -> int | None:

@@ -16,6 +16,9 @@ from deepspeed.runtime.swap_tensor.partitioned_param_swapper import (
 )
 from torch import nn
 
+from zeroboard.checkpoints.consolidate import SIZES, SWAPPED
+from zeroboard.files import to_json, write_atomic
+
 
 def swapped_parameters(model: nn.Module) -> int:
     """Bytes of parameters' shards that lie in files and not in memory."""
@@ -53,6 +56,19 @@ def read_each_once() -> None:
         return swap_in(self, list(dict.fromkeys(params)), *args, **kwargs)
 
     AsyncPartitionedParameterSwapper.swap_in = once
+
+
+def note_sizes(optimizer: Any, checkpoint: Path, rank: int) -> None:
+    """Beside the swapped states that DeepSpeed copies into a checkpoint, note how many elements of each file count.
+
+    The files are rounded up, and nothing else in the checkpoint tells where the master weights in them end.
+    """
+    swapper = getattr(optimizer, "optimizer_swapper", None)
+    if swapper is None:
+        return
+    sizes = {str(name): int(state.numel()) for name, state in swapper.swap_params_info.items()}
+    for folder in checkpoint.glob(f"*/{SWAPPED}/rank{rank:02d}"):
+        write_atomic(folder / SIZES, to_json(sizes))
 
 
 def _size(path: str) -> int:

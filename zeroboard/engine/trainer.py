@@ -19,7 +19,9 @@ from zeroboard.contract.spec import Packing
 from zeroboard.engine.evaluate import evaluation_loss
 from zeroboard.engine.loss import Collator, PackedCollator, can_keep_positions, learned_loss
 from zeroboard.engine.reporter import Reporter, TrainingReporter
+from zeroboard.engine.sharding import innermost
 from zeroboard.engine.store import PackedData, TokenData
+from zeroboard.engine.swapping import note_sizes
 from zeroboard.files import share
 
 
@@ -117,6 +119,7 @@ class SupervisedTrainer(Trainer):
         folder = f"checkpoints/checkpoint-{self.state.global_step}"
         self.reporter.saving(self.state.global_step, folder, done=False)
         super()._save_checkpoint(model, trial)
+        note_sizes(innermost(self.optimizer), self.reporter.run.folder / folder, self.reporter.rank)
         self.accelerator.wait_for_everyone()  # whole means: every rank's part is there
         if self.args.should_save:
             share(self.reporter.run.folder / folder)

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import get_args
 
 from zeroboard.contract.host import HostFacts
-from zeroboard.contract.plan import Dtype, ModelFacts, Promise
+from zeroboard.contract.plan import DTYPE_BYTES, Dtype, ModelFacts, Promise
 from zeroboard.contract.spec import Offload, RunSpec, Stage
 from zeroboard.planning.choices import choose_devices, choose_dtype
-from zeroboard.zero.config import persistence_threshold
+from zeroboard.zero.config import persistence_threshold, sub_group, swapped_least, uses_nvme
 from zeroboard.zero.promise import Places, lora_matrices, lora_parameters, promise, whole_elements
 
 
@@ -41,7 +41,7 @@ def holding(
         trainable_parameters=trained,
         dtype=dtype,
         whole_parameters=whole_elements(small, kept_whole(spec, model)),
-        places=places(spec, trained, ranks) if stage == "3" else None,
+        places=places(spec, model, trained, ranks, dtype) if stage == "3" else None,
     )
 
 
@@ -51,14 +51,42 @@ def kept_whole(spec: RunSpec, model: ModelFacts) -> int:
     return asked if asked is not None else persistence_threshold(model.hidden)
 
 
-def places(spec: RunSpec, trained: int, ranks: int) -> Places:
+def places(spec: RunSpec, model: ModelFacts, trained: int, ranks: int, dtype: Dtype) -> Places:
     """Where stage 3 offloads to. A ratio is counted in sub-groups, so one of them may stay that should not."""
     zero = spec.zero
     share = 1.0
     if zero.ratio < 1 and zero.optimizer_device == "cpu":
         groups = sub_groups(spec, trained, ranks)
         share = max(0.0, 1 - (int((1 - zero.ratio) * groups) + 1) / groups) if groups > 1 else 1.0
-    return Places(optimizer=zero.optimizer_device, parameters=zero.param_device, share=share)
+    small = zero.optimizer_device == "nvme" and states_are_small(spec, trained, ranks)
+    return Places(
+        optimizer="cpu" if small else zero.optimizer_device,
+        parameters=zero.param_device,
+        share=share,
+        swapped=swapped_elements(spec, model, ranks, dtype),
+        swaps=uses_nvme(zero),
+    )
+
+
+def states_are_small(spec: RunSpec, trained: int, ranks: int) -> bool:
+    """Whether the optimizer's states are so few that DeepSpeed keeps them in memory instead of swapping them."""
+    share = -(-trained // ranks)
+    return min(share, sub_group(spec.zero, share)) * DTYPE_BYTES["fp32"] < swapped_least(spec.zero)
+
+
+def swapped_elements(spec: RunSpec, model: ModelFacts, ranks: int, dtype: Dtype) -> int | None:
+    """Elements of parameters that each rank swaps: of tensors whose part is large enough, less what is to stay.
+
+    None where the tensors are not known. `param_in_cpu` keeps whole sub-groups of trained parameters in memory.
+    """
+    if not model.tensor_sizes:
+        return None
+    parts = [(-(-size // ranks), count) for size, count in model.tensor_sizes.items()]
+    found = sum(part * count for part, count in parts if part * DTYPE_BYTES[dtype] >= swapped_least(spec.zero))
+    trained = trainable(spec, model) if spec.method.kind == "full" else 0
+    share = -(-(trained or 0) // ranks)
+    group = max(1, min(share, sub_group(spec.zero, share)))
+    return max(0, found - min(spec.zero.param_in_cpu, share) // group * group)
 
 
 def sub_groups(spec: RunSpec, trained: int, ranks: int) -> int:

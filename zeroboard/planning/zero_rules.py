@@ -13,14 +13,11 @@ from zeroboard.contract.plan import DTYPE_BYTES
 from zeroboard.contract.problems import Problem, Scalar, problem
 from zeroboard.contract.spec import fields
 from zeroboard.planning.facts import Facts
-from zeroboard.planning.holding import sub_groups
+from zeroboard.planning.holding import states_are_small, sub_groups, swapped_elements
 from zeroboard.planning.machine import size
 from zeroboard.planning.steps import schedule_steps
 from zeroboard.zero.config import locked_bytes, swap_buffer, uses_nvme
 from zeroboard.zero.swap import judge_swap
-
-SWAPPED_LEAST = 1 << 20
-"""Bytes below which DeepSpeed keeps a tensor in memory (`MIN_AIO_BYTES`); a larger block is the bound instead."""
 
 MEANT: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("stage-3", ("prefetch_bucket_size", "max_live_parameters", "max_reuse_distance", "persistence_threshold",
@@ -159,6 +156,7 @@ def without_effect(facts: Facts) -> list[Problem]:
         if zero.offload != "none" and zero.stage != "3" and not zero.contiguous_gradients:
             found.append(("zero.contiguous_gradients", "contiguous"))
         found += [("zero.optimizer_device", "small-states")] if _too_small(facts) else []
+        found += [("zero.param_device", "small-tensors")] if _tensors_too_small(facts) else []
     if spec.train.warmup_steps is not None and changed(spec.train, ("warmup_ratio",)):
         found.append(("train.warmup_ratio", "warmup"))
     return [problem("ignored-choice", field, variant, severity="warning") for field, variant in found]
@@ -188,9 +186,15 @@ def _too_small(facts: Facts) -> bool:
     zero = facts.spec.zero
     if zero.offload == "none" or zero.stage != "3" or zero.optimizer_device != "nvme" or facts.trainable is None:
         return False
-    size = facts.trainable // facts.devices.ranks
-    size = min(size, zero.sub_group_size) if zero.sub_group_size is not None else size
-    return size * DTYPE_BYTES["fp32"] < max(SWAPPED_LEAST, zero.aio_block_size)
+    return states_are_small(facts.spec, facts.trainable, facts.devices.ranks)
+
+
+def _tensors_too_small(facts: Facts) -> bool:
+    """Whether DeepSpeed keeps every parameter in memory, for none is large enough to be swapped."""
+    zero, model = facts.spec.zero, facts.model
+    if zero.offload != "all" or zero.stage != "3" or zero.param_device != "nvme":
+        return False
+    return model is not None and swapped_elements(facts.spec, model, facts.devices.ranks, facts.dtype) == 0
 
 
 def _names() -> Iterator[str]:

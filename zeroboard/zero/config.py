@@ -38,6 +38,8 @@ SWAPPED_SUB_GROUP = 100_000_000
 """Elements that are updated at a time where states are swapped, unless asked: each of the optimizer's buffers holds one
 such group in fp32 and in locked memory. One group of DeepSpeed's own size (10^9), or of all states, would need as much
 memory as the states that were to be moved out of it."""
+SWAPPED_LEAST = 1 << 20
+"""Bytes below which DeepSpeed keeps a tensor in memory (`MIN_AIO_BYTES`); a larger block is the bound instead."""
 SWAP_ALIGNMENT = 1024
 """Elements to which a buffer is rounded up, as DeepSpeed aligns what it swaps."""
 
@@ -162,6 +164,11 @@ def sub_group(zero: ZeroSpec, most: int) -> int:
         return zero.sub_group_size
     swapped = zero.offload != "none" and zero.optimizer_device == "nvme"
     return min(most, SWAPPED_SUB_GROUP) if swapped else most
+
+
+def swapped_least(zero: ZeroSpec) -> int:
+    """Bytes below which a tensor's part, or a group of states, is not swapped."""
+    return max(SWAPPED_LEAST, zero.aio_block_size)
 
 
 def locked_bytes(zero: ZeroSpec, *, trained: int, largest: int, ranks: int, dtype: Dtype) -> int:

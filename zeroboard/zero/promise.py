@@ -39,7 +39,7 @@ TOLERANCE = 0.05
 SLACK = 4096
 """Bytes beyond that, for step counters and the padding of very small models."""
 NVME_LEAST = 0.8
-"""Share of the promise that has to be swapped to the disk: DeepSpeed keeps tensors below a block in memory."""
+"""Share of the promise that has to be swapped to the disk: DeepSpeed keeps what is smaller than a block in memory."""
 SMALL_SHARE = 0.1
 """With less of the parameters trained, sharding gradients and optimizer states saves little, and that is said."""
 
@@ -51,6 +51,10 @@ class Places:
     optimizer: Place = "cpu"
     parameters: Place = "cpu"
     share: float = 1.0
+    swapped: int | None = None
+    """Elements of parameters that each rank swaps to a disk; small tensors stay in memory. None: all of them."""
+    swaps: bool = False
+    """A disk was asked for."""
 
 
 def promise(
@@ -91,13 +95,17 @@ def promise(
         gradients += share * 4
         moved[where.optimizer] += int(optimizer * where.share)
     if offload == "all":
-        moved[where.parameters] += _share(frozen + trained, ranks) * width
+        held = _share(frozen + trained, ranks)
+        swapped = min(held if where.swapped is None else where.swapped, held) if where.parameters == "nvme" else 0
+        moved["nvme"] += swapped * width
+        moved["cpu"] += (held - swapped) * width
     return Promise(
         parameter_bytes=parameters * width,
         gradient_bytes=gradients,
         optimizer_bytes=optimizer,
         offloaded_bytes=moved["cpu"],
         nvme_bytes=moved["nvme"],
+        swaps=where.swaps,
     )
 
 
@@ -221,6 +229,8 @@ def _faults(rank: RankProof, expected: Promise, stage: Stage, ranks: int) -> lis
     if rank.gradient_bytes is not None and rank.gradient_bytes > _most(expected.gradient_bytes):
         whole = ranks if stage in ("2", "3") else 1
         found += _size(rank, "gradients", rank.gradient_bytes, expected.gradient_bytes, whole)
+    if expected.swaps and not rank.nvme_bytes and not expected.nvme_bytes:
+        found.append(("not in effect", "proof.nothing-swapped", {"rank": rank.rank}))
     if rank.nvme_bytes < _least(expected.nvme_bytes) * NVME_LEAST:
         swapped: dict[str, Scalar] = {
             "rank": rank.rank,
