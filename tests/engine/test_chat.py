@@ -4,6 +4,8 @@ import io
 import queue
 from pathlib import Path
 
+from safetensors.torch import load_file, save_file
+
 from tests.engine.results import make_adapter
 from zeroboard.contract.requests import (
     VERB_LINE,
@@ -50,6 +52,21 @@ def test_a_damaged_file_is_told_in_its_own_sentence(tmp_path: Path, tiny_model_f
     (folder / "adapter_model.safetensors").write_bytes(b"")
     said = talk(ChatOpen(path=str(folder)))
     assert isinstance(said[-1], Answer) and said[-1].problems[0].says == "header.too-short"
+
+
+def test_weights_that_found_no_place_are_counted(tmp_path: Path, tiny_model_folder: Path) -> None:
+    """Such an adapter loads without a word and changes nothing."""
+    folder = make_adapter(tmp_path / "a", tiny_model_folder)
+    weights = folder / "adapter_model.safetensors"
+    tensors = load_file(weights)
+
+    def unfit() -> list[int]:
+        said = talk(ChatOpen(path=str(folder), base=str(tiny_model_folder)))
+        return [line.unfit for line in said if isinstance(line, ChatReady)]
+
+    assert unfit() == [0]
+    save_file({f"base_model.{name}": tensor for name, tensor in tensors.items()}, weights, {"format": "pt"})
+    assert unfit() == [2 * len(tensors)]
 
 
 def test_questions_that_nobody_waits_for_are_stopped(tiny_model_folder: Path) -> None:

@@ -104,13 +104,14 @@ def test_the_lines_of_a_conversation_are_sentences(lang: Language) -> None:
         *(chat.status(lang, state) for state in ("idle", "waiting", "left", "answering", "nothing")),
         chat.status(lang, "done", tokens=3, seconds="0.4"),
         chat.failed(Refused([problem]), lang), chat.refused("chat.prompt-too-long", {"tokens": 9, "limit": 8}, lang),
-        chat.prompt(None, None, lang), chat.prompt(prompt, ready, lang), chat.figures(done, 0.21, lang),
+        chat.prompt(None, None, lang), chat.prompt(prompt, ready, lang), chat.figures(done, 0.21, lang, unfit=14),
         chat.freed(freed, lang), chat.freed(None, lang), chat.loading(lang, None),
     ]  # fmt: skip
     for page in pages:
         assert not KEY.search(visible(str(page))), page
         assert "{" not in visible(str(page)), page
     assert "14.0 GiB" in str(pages[6])
+    assert "14 " in str(pages[10]) and 'role="alert"' in str(pages[10])
     assert "&lt;b&gt;" in str(pages[9])
     assert "900.0 MiB" in str(pages[11])
 

@@ -33,6 +33,8 @@ def run(asked: argparse.Namespace, face: Face) -> int:
     session = results.open_chat(face.paths, place.path, place.base, trusted=place.trusted, log_to=log)
     try:
         face.clear()
+        if session.ready.unfit:
+            face.note(face.say("chat.unfit", count=session.ready.unfit))
         if asked.message is not None:
             answer = _ask(face, session, asked, [Message(role="user", content=asked.message)], quiet=face.json)
             if face.json:

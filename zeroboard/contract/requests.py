@@ -254,6 +254,9 @@ class ChatReady(Record):
     """There is an adapter, or a base beside a full model, so that both can answer (`compare`)."""
     device: str
     template: Literal["model", "chatml"]
+    unfit: int = 0
+    """Weights that no file held, that found no place, or whose shape is another one: then what answers is not what was
+    trained."""
 
 
 class ChatPrompt(Record):

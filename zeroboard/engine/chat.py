@@ -53,7 +53,8 @@ def main(channel: Channel) -> int:
     questions = Questions(channel)
     questions.start()
     comparable = loaded.adapter or loaded.base_folder is not None
-    channel.send(ChatReady(adapter=comparable, device=loaded.device, template=loaded.template))
+    unfit = len(loaded.missing) + len(loaded.unexpected) + len(loaded.mismatched)
+    channel.send(ChatReady(adapter=comparable, device=loaded.device, template=loaded.template, unfit=unfit))
     while (question := questions.next()) is not None:
         ask, stopped = question
         _answer(channel, loaded, ask, stopped)

@@ -295,9 +295,10 @@ def _answer(
             case ChatDone(which=side):
                 # an empty answer is said, so that silence is not taken for a fault of the page
                 words = answers.setdefault(side, "") or desk.say("ui.chat.silent")
+                unfit = ready.unfit if ready is not None and side == "tuned" else 0
                 done: dict[Any, Any] = {
                     panel.chats[side]: _bubbles([*turns[side], ("assistant", words)]),
-                    panel.figures[side]: html(view.figures(piece, first.get(side), desk.lang)),
+                    panel.figures[side]: html(view.figures(piece, first.get(side), desk.lang, unfit)),
                 }
                 if side == "tuned":
                     seconds = f"{piece.seconds:.1f}"

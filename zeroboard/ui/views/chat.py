@@ -66,15 +66,22 @@ def prompt(told: ChatPrompt | None, ready: ChatReady | None, lang: Language) -> 
     return join((rows(facts), tag("pre", told.text, class_="zb-code wrap", tabindex="0")))
 
 
-def figures(done: ChatDone, first: float | None, lang: Language) -> Markup:
-    """Under an answer: its length, its speed, and why it ended. `first`: seconds until its first token."""
+def figures(done: ChatDone, first: float | None, lang: Language, unfit: int = 0) -> Markup:
+    """Under an answer: its length, its speed, and why it ended; and where it is not the trained model's.
+
+    `first`: seconds until its first token. `unfit`: weights that did not find their place.
+    """
     said = [say("ui.chat.figures.tokens", lang, n=done.tokens, s=f"{done.seconds:.1f}")]
     if done.tokens > 1 and done.seconds > 0:
         said.append(say("ui.chat.figures.speed", lang, n=f"{done.tokens / done.seconds:.1f}"))
     if first is not None:
         said.append(say("ui.chat.figures.first", lang, s=f"{first:.2f}"))
     said.append(say(f"ui.chat.end.{done.end}", lang))
-    return tag("p", " · ".join(said), class_="zb-note num")
+    told = tag("p", " · ".join(said), class_="zb-note num")
+    if not unfit:
+        return told
+    mark = badge("warn", say("ui.verdict.warn", lang))
+    return join((told, tag("p", mark, " ", say("chat.unfit", lang, count=unfit), role="alert")))
 
 
 def _line(inside: Markup, lang: Language) -> Markup:
