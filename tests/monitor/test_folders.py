@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -14,6 +15,24 @@ def test_a_folder_is_measured(tmp_path: Path) -> None:
     facts = folder_facts(str(tmp_path))
     assert facts.exists and facts.writable and facts.path == str(tmp_path.resolve())
     assert facts.filesystem and facts.free is not None and facts.free > 0
+
+
+@pytest.mark.parametrize(
+    ("number", "direct"), [(None, True), (errno.EINVAL, False), (errno.EOPNOTSUPP, None), (errno.EISDIR, None)]
+)
+def test_whether_files_can_be_written_past_the_cache_is_tried_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int | None, direct: bool | None
+) -> None:
+    opened = os.open
+
+    def opens(path: object, flags: int, *rest: object) -> int:
+        if flags & os.O_DIRECT and number is not None:
+            raise OSError(number, "no")
+        # a file system in memory may not take the flag: that it was asked for is what counts here
+        return opened(path, flags & ~os.O_DIRECT, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "open", opens)
+    assert folder_facts(str(tmp_path)).direct is direct and not list(tmp_path.iterdir())
 
 
 @pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="no shared memory here")

@@ -115,6 +115,24 @@ def test_a_start_is_stopped_by_a_disk_that_has_filled_since(paths: Paths) -> Non
     assert read_state(run).state == "planned" and not run.supervisor_log.exists()
 
 
+def test_a_start_is_stopped_by_a_folder_for_swapping_that_has_gone_or_filled_since(
+    paths: Paths, tmp_path: Path
+) -> None:
+    fast = tmp_path / "fast"
+    sets = ["zero.stage=3", "zero.offload=all", "zero.optimizer_device=nvme", "method.kind=full"]
+    plan, spec = planned(paths, tmp_path, *sets, f"zero.nvme_path={fast}", parameters=10**7)
+
+    def says(plan: Plan) -> set[str]:
+        return {problem.message_key for problem in preflight.before_start(paths, plan, spec)}
+
+    assert says(plan) == {"problem.nvme-path.missing"}
+    fast.mkdir()
+    assert not says(plan) & {"problem.nvme-path.missing", "problem.nvme-path.full"}
+    assert plan.promise is not None
+    more = plan.promise.model_copy(update={"nvme_bytes": 1 << 60})
+    assert "problem.nvme-path.full" in says(plan.model_copy(update={"promise": more}))
+
+
 def test_whatever_fails_in_the_list_stops_a_start(paths: Paths, tmp_path: Path) -> None:
     plan, spec = planned(paths, tmp_path)
     assert preflight.before_start(paths, plan, spec) == ()

@@ -185,6 +185,8 @@ def test_the_folder_that_is_swapped_to_has_to_be_there_writable_on_a_disk(schema
 
     assert says(exists=True, writable=True, filesystem="ext4", free=1 << 40) == set()
     assert says(exists=False) == {"problem.nvme-path.missing"}
+    buffered = says(exists=True, writable=True, filesystem="fuse", direct=False)
+    assert buffered == {"problem.nvme-path.buffered"} and has("problem.nvme-path.buffered", "zh-CN")
     assert says(exists=True, filesystem="tmpfs") == {"problem.nvme-path.memory", "problem.nvme-path.closed"}
 
 

@@ -15,5 +15,7 @@ class FolderFacts(Record):
     writable: bool = False
     filesystem: str | None = None
     """Its type (`ext4`, `tmpfs` …); None: not told."""
+    direct: bool | None = None
+    """Whether files there can be read and written past the page cache (`O_DIRECT`); None: not told."""
     free: int | None = None
     """Bytes; None: not told."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from pathlib import Path
@@ -27,7 +28,23 @@ def folder_facts(path: str) -> FolderFacts:
     except OSError:
         free = None
     writable = os.access(real, os.W_OK | os.X_OK)
-    return FolderFacts(path=str(real), exists=True, writable=writable, filesystem=_filesystem(real), free=free)
+    return FolderFacts(
+        path=str(real),
+        exists=True,
+        writable=writable,
+        filesystem=_filesystem(real),
+        direct=_direct(real) if writable else None,
+        free=free,
+    )
+
+
+def _direct(folder: Path) -> bool | None:
+    """Tried with a file that never has a name; where there are no such files it is not known."""
+    try:
+        os.close(os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_DIRECT, 0o600))
+    except OSError as error:
+        return False if error.errno == errno.EINVAL else None
+    return True
 
 
 def _filesystem(folder: Path) -> str | None:

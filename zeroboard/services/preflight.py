@@ -15,6 +15,7 @@ from zeroboard.contract.plan import Plan
 from zeroboard.contract.problems import Problem, errors
 from zeroboard.contract.reports import CheckVerdict, DoctorCheck, Verdict, overall
 from zeroboard.contract.spec import RunSpec
+from zeroboard.monitor.folders import folder_facts
 from zeroboard.paths import Paths
 from zeroboard.planning.command import Place, place
 from zeroboard.planning.machine import size
@@ -23,6 +24,7 @@ from zeroboard.services import host as hosts
 from zeroboard.services import toolchain as tools
 from zeroboard.services.doctor import Machine, machine_checks, of_problem
 from zeroboard.services.folders import output_folder
+from zeroboard.zero.swap import judge_swap
 
 PLACES = {
     "dependency-missing": "packages",
@@ -118,13 +120,22 @@ def before_start(paths: Paths, plan: Plan, spec: RunSpec | None) -> tuple[Proble
     found_tools, why = tools.ask_or_say(paths, host) if asked else (tools.known(paths, host), None)
     machine = Machine(host=host, output=output_folder(paths), toolchain=found_tools, why=why)
     checks = [*machine_checks(machine, paths), *([_port(spec, host)] if spec is not None else [])]
-    found = [*moved(plan, host), *(port_problems(spec, host) if spec is not None else ())]
+    found = [*moved(plan, host), *(swap_problems(plan, spec) if spec is not None else ())]
+    found += port_problems(spec, host) if spec is not None else ()
     told = {problem.code for problem in found}
     for check in checks:
         code = FAILED.get(check.name, check.name)
         if check.verdict == "fail" and code not in told:
             found.append(Problem(code=code, says=check.says, params=check.params))
     return errors(found)
+
+
+def swap_problems(plan: Plan, spec: RunSpec) -> tuple[Problem, ...]:
+    """The folder that the run swaps to as it is now: there, writable, with room for what is promised there."""
+    if plan.promise is None or not plan.promise.swaps or plan.resolved is None:
+        return ()
+    need = plan.promise.nvme_bytes * (plan.batch.gpus // plan.resolved.nodes)
+    return judge_swap(spec.zero.nvme_path, folder_facts(spec.zero.nvme_path), "zero.nvme_path", need=need)
 
 
 def port_problems(spec: RunSpec, host: HostFacts) -> tuple[Problem, ...]:

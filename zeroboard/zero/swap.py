@@ -45,6 +45,8 @@ def judge_swap(path: str, facts: FolderFacts | None, field: str, *, need: int | 
         found.append(_problem("nvme-path", field, "memory", **params, filesystem=facts.filesystem))
     if not facts.writable:
         found.append(_problem("nvme-path", field, "closed", **params))
+    elif facts.direct is False:
+        found.append(_problem("nvme-path", field, "buffered", **params, filesystem=facts.filesystem or "?"))
     if need is not None and facts.free is not None and need > facts.free:
         found.append(_problem("nvme-path", field, "full", **params, need=_gib(need), free=_gib(facts.free)))
     return tuple(found)
