@@ -74,11 +74,13 @@ def test_rows_that_are_in_both_are_told_and_refused_where_they_are_all(tmp_path:
 
 
 def test_a_file_that_cannot_be_used_is_named_before_its_reason(tmp_path: Path, files: dict[str, Path]) -> None:
-    plan = planned(tmp_path, files["a"], f"data.more=[{files['pairs']}]")
-    assert [p.says for p in about_data(plan)] == [
-        None, "problem.data-refused.file", "data.unknown-format.preference"
-    ]  # fmt: skip
-    assert about_data(plan)[1].params == {"file": "pairs.jsonl"}
+    for first, second, field in (("a", "pairs", "data.more"), ("pairs", "a", "data.path")):
+        found = about_data(planned(tmp_path, files[first], f"data.more=[{files[second]}]"))
+        assert [(p.field, p.says) for p in found] == [
+            (field, "problem.data-refused.file"),
+            (field, "data.unknown-format.preference"),
+        ]
+        assert found[0].params == {"file": "pairs.jsonl"}
     held = about_data(planned(tmp_path, files["a"], f"data.eval_path={files['pairs']}"))
     assert [(p.field, p.says) for p in held] == [
         ("data.eval_path", "problem.data-refused.measured"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -118,3 +119,19 @@ def test_a_large_file_is_hashed_again_when_it_changes_and_not_before(
     assert tokens.content(data) == tokens.content(data) == "1"
     data.write_text("123456789")
     assert tokens.content(data) == "2" and len(read) == 2
+
+
+def test_a_pipe_or_a_device_is_never_read(tmp_path: Path) -> None:
+    """With a pipe nobody writes to, or with zeros without end, a plan would never come."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set" / "link.jsonl").symlink_to("/dev/zero")
+    (tmp_path / "set" / "environ.jsonl").symlink_to("/proc/self/environ")
+    assert {tokens.content(path) for path in (tmp_path / "pipe", Path("/dev/zero"), Path("/proc/kmsg"))} == {
+        tokens.NO_FILE
+    }
+    assert tokens.content(tmp_path / "set") == [f"environ.jsonl {tokens.NO_FILE}"]
+    facts = model(tmp_path / "m")
+    part = DataPart(path=str(tmp_path / "pipe"))
+    for mix in (Mix(more=(part,)), Mix(held_out=part)):
+        assert len(tokens_key(tmp_path / "pipe", facts, 512, mix=mix)) == 32

@@ -69,11 +69,13 @@ def _reasons(data: DataReport, field: str) -> list[Problem]:
     """Why nothing of it can be used, in the words of the data's own report; the file first where there are several."""
     errors = [problem for problem in data.problems if problem.severity == "error"]
     errors = errors or [problem for problem in data.problems if problem.code == "unknown-format"]
+    further = {file.name for file in data.files if file.part}
     found = []
     for one in errors:
+        place = "data.more" if one.file in further else field
         if one.file is not None:
-            found.append(problem("data-refused", field, "file", {"file": one.file}))
-        found.append(Problem(code="data-refused", field=field, says=one.message_key, params=one.params))
+            found.append(problem("data-refused", place, "file", {"file": one.file}))
+        found.append(Problem(code="data-refused", field=place, says=one.message_key, params=one.params))
     return found
 
 
@@ -88,7 +90,9 @@ def data_good(facts: Facts) -> list[Problem]:
         return []
     errors = [problem for problem in data.problems if problem.severity == "error"]
     if not data.trainable:
-        return [problem(code, field, params={"path": data.path, "total": data.total}), *_reasons(data, field)]
+        reasons = _reasons(data, field)
+        head = [problem(code, field, params={"path": data.path, "total": data.total})]
+        return reasons if reasons and data.mix.more else [*head, *reasons]
     found = []
     if data.refused:
         rows = _list([row for problem in errors for row in problem.rows[:5]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Mapping
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
@@ -13,7 +14,7 @@ from zeroboard.contract.mix import PLAIN, DataPart, Mix
 from zeroboard.contract.plan import TOKENS_VERSION, ModelFacts, TokenFacts
 from zeroboard.contract.problems import Problem, Scalar
 from zeroboard.contract.spec import Packing
-from zeroboard.data.folders import data_files
+from zeroboard.data.folders import data_files, is_closed
 from zeroboard.files import sha256_file, sha256_text, to_json
 from zeroboard.modelfiles import TOKEN_FILES
 
@@ -64,8 +65,14 @@ LARGE = 16 << 20
 clock of a file system ticks."""
 
 
+NO_FILE = "no file"
+"""In the place of the hash of what is none: a pipe or a device would be read without end. It is refused elsewhere."""
+
+
 def _hash(file: Path) -> str:
     facts = file.stat()
+    if not stat.S_ISREG(facts.st_mode) or is_closed(file):
+        return NO_FILE
     if facts.st_size < LARGE:
         return sha256_file(file)
     return _known_hash(file, facts.st_size, facts.st_mtime_ns, facts.st_ino)
