@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,10 @@ def test_where_nothing_says_which_file_is_meant_the_person_is_asked(names: list[
         ("fr", []),
         ("fr/*.jsonl", []),
         ("[z-a].jsonl", []),
+        ("**/b.jsonl", ["en/b.jsonl"]),
+        ("**/odd.n*", []),
+        ("en/**", ["en/a.jsonl", "en/b.jsonl"]),
+        ("e?/*[^b].jsonl", ["en/a.jsonl"]),
     ],
 )
 def test_a_person_names_a_file_a_folder_or_a_pattern(asked: str, files: list[str]) -> None:
@@ -77,6 +82,19 @@ def test_a_person_names_a_file_a_folder_or_a_pattern(asked: str, files: list[str
     found = choose(names, asked)
     assert list(found.files) == files
     assert found.why == (None if files else "absent")
+
+
+def test_a_folder_of_other_splits_alone_is_there_and_leaves_a_choice() -> None:
+    found = choose(["en/test.jsonl", "train.jsonl"], "en")
+    assert (found.files, found.why, found.shown) == ((), "unclear", ("en/test.jsonl",))
+
+
+@pytest.mark.parametrize("pattern", ["*a" * 18 + "b", "**/" * 60 + "b", "*" * 200 + "b"])
+def test_a_pattern_of_a_strangers_card_never_takes_for_ever(pattern: str) -> None:
+    names = [f"{'a' * 40}c.jsonl", f"{'a/' * 60}c.jsonl"]
+    began = time.process_time()
+    assert choose(names, card=card(f"- config_name: a\n  data_files: '{pattern}'\n")).files == ()
+    assert time.process_time() - began < 1.0
 
 
 def card(configs: str) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -32,7 +33,6 @@ _SHARDED = re.compile(r"data/([^/]+)-\d{5}-of-\d{5}[^/]*\.[^/]*")
 _PART_OF = re.compile(r"-\d{5}-of-\d{5}")
 _FRONT = re.compile(r"\A\ufeff?---\r?\n(.*?)\n---\s*(?:\n|\Z)", re.DOTALL)
 _SEPARATOR = r"[-._ 0-9]"
-_PIECE = re.compile(r"(\[[!^]?[^]]+\])|.", re.DOTALL)
 _PACKED = re.compile(r"\.(?:gz|zst)$", re.IGNORECASE)
 
 
@@ -55,11 +55,13 @@ def choose(names: Iterable[str], asked: str = "", card: str = "") -> Chosen:
     if asked and asked in everything:
         return Chosen(files=(asked,))
     if asked and any(sign in asked for sign in MAGIC):
-        return _checked([name for name in data if _pattern(asked).fullmatch(name)], data)
+        return _checked(_matching(asked, data), data)
     if asked:
-        inner = [name.removeprefix(f"{asked}/") for name in data if name.startswith(f"{asked}/")]
-        found = _by_names(inner)
-        return _checked([f"{asked}/{name}" for name in (inner if found is None else found)], data)
+        within = [name for name in data if name.startswith(f"{asked}/")]
+        found = _by_names([name.removeprefix(f"{asked}/") for name in within])
+        if within and found == []:
+            return Chosen(why="unclear", shown=tuple(within))
+        return _checked(within if found is None else [f"{asked}/{name}" for name in found], data)
     if not data:
         return Chosen(why="none")
     told = _by_card(card, data)
@@ -131,8 +133,8 @@ def _by_card(card: str, data: Sequence[str]) -> list[str] | None:
         inner = [name for name in data if name.startswith(f"{folder}/")]
         found = _by_names([name.removeprefix(f"{folder}/") for name in inner])
         return inner if found is None else [f"{folder}/{name}" for name in found]
-    regexes = [_pattern(f"{folder}/{pattern}" if folder else pattern) for pattern in patterns]
-    return [name for name in data if any(regex.fullmatch(name) for regex in regexes)]
+    meant = {name for one in patterns for name in _matching(f"{folder}/{one}" if folder else one, data)}
+    return [name for name in data if name in meant]
 
 
 def _configs(card: str) -> list[Mapping[str, Any]]:
@@ -163,25 +165,21 @@ def _train_patterns(given: Any) -> list[str] | None:
     return found
 
 
-def _pattern(text: str) -> re.Pattern[str]:
-    """As `fsspec` reads it: `*` stays within a name, `**` goes over folders."""
-    parts = text.removeprefix("./").split("/")
-    made = ""
-    for at, part in enumerate(parts):
-        last = at == len(parts) - 1
+def _matching(pattern: str, names: Iterable[str]) -> list[str]:
+    """The names that a pattern means, as `fsspec` reads it: `*` stays within a name, `**` goes over folders.
+
+    It may stand in a stranger's card, so it is followed part by part and is no regular expression of the whole, which
+    some would make try for ever.
+    """
+    parts = pattern.removeprefix("./").replace("[^", "[!").split("/")
+    return [name for name in names if _means(parts, name.split("/"))]
+
+
+def _means(pattern: Sequence[str], name: Sequence[str]) -> bool:
+    reached = {0}  # how many parts of the name what was read of the pattern can stand for
+    for part in pattern:
         if part == "**":
-            made += ".*" if last else "(?:.+/)?"
+            reached = set(range(min(reached, default=len(name)), len(name)))
         else:
-            made += _PIECE.sub(_piece, part) + ("" if last else "/")
-    try:
-        return re.compile(made, re.DOTALL)
-    except re.error:  # a class like [z-a]
-        return re.compile(re.escape(text))
-
-
-def _piece(found: re.Match[str]) -> str:
-    if found[1]:
-        inner = found[1][1:-1]
-        inside = re.escape(inner.lstrip("!^")).replace(r"\-", "-")
-        return f"[^{inside}]" if inner[0] in "!^" else f"[{inside}]"
-    return {"*": "[^/]*", "?": "[^/]"}.get(found[0], re.escape(found[0]))
+            reached = {one + 1 for one in reached if one < len(name) and fnmatchcase(name[one], part)}
+    return bool(reached) if pattern[-1] == "**" else len(name) in reached
