@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from huggingface_hub import constants
 
 from tests.fakes.modelscope import Scope, modelscope
-from zeroboard.errors import Refused
+from zeroboard.contract.hub import HubFetch
 from zeroboard.paths import Paths
 from zeroboard.planning.hub import HubFolder, find, names
-from zeroboard.services import fetching, hubs, prepare
+from zeroboard.services import download, fetching, hubs, prepare
 
 TOKEN = "ms-abcdefghijklmnop"
 ROW = b'{"instruction": "Hi", "output": "Hello"}\n'
@@ -21,6 +22,7 @@ ROW = b'{"instruction": "Hi", "output": "Hello"}\n'
 def known(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scope]:
     for name in (*hubs.TOKENS.values(), *fetching.OFFLINE):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)  # read once, when the library is imported
     with modelscope(TOKEN) as stand_in:
         monkeypatch.setenv("MODELSCOPE_ENDPOINT", stand_in.endpoint)
         monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # nobody is there, and nobody asks
@@ -37,9 +39,15 @@ def fetch(paths: Paths, text: str, kind: str = "model", token: str | None = None
 
 
 def refused(paths: Paths, text: str, kind: str = "model", token: str | None = None) -> str:
-    with pytest.raises(Refused) as caught:
-        fetch(paths, text, kind, token)
-    return caught.value.problems[0].message_key
+    """Why a fetch ends, within this process."""
+    ref = fetching.wanted(text, kind)  # type: ignore[arg-type]
+    asked = HubFetch(
+        site=ref.site, kind=ref.kind, repository=ref.repository, revision=ref.revision, root=str(paths.hub),
+        lock=str(paths.locks), free=1 << 40, code=False, token=token,
+    )  # fmt: skip
+    with pytest.raises(Exception) as caught:
+        download.fetch(asked, paths.root / "told.json")
+    return download.reason(caught.value, asked).message_key
 
 
 def test_a_model_comes_whole_and_the_plan_pins_what_it_is(known: Scope, paths: Paths, tiny_model_folder: Path) -> None:

@@ -14,6 +14,7 @@ from zeroboard.contract.plan import Plan
 from zeroboard.contract.requests import Progress
 from zeroboard.contract.spec import RunSpec
 from zeroboard.errors import Refused, UsageError
+from zeroboard.planning.steps import uncounted
 from zeroboard.services import configs, prepare, runs
 from zeroboard.services.judging import Judgement
 from zeroboard.ui import form
@@ -185,16 +186,25 @@ def wire(desk: Desk, parts: Parts, preview_tab: PreviewTab) -> SetUp:
 
     def _written(spec: RunSpec, written: Written | None) -> Generator[Changes, None, tuple[Written, Plan]]:
         """As `_write`, telling how far it is where the data has to be tokenised for it."""
-        telling = False
-        for said in stream(lambda told: _write(spec, written, told)):
-            if isinstance(said, Came):
-                if telling:
-                    yield {parts.why: ""}
-                return said.value
-            if isinstance(said, Progress):
-                telling = True
-                words = desk.say("ui.plan.tokenising", done=numbers.percent(said.done or 0.0, desk.lang))
-                yield {parts.why: html(tag("p", words, role="status"))}
+
+        def telling(share: float) -> Changes:
+            words = desk.say("ui.plan.tokenising", done=numbers.percent(share, desk.lang))
+            return {parts.why: html(tag("p", words, role="status"))}
+
+        counts = uncounted(spec, spec.train.max_steps)
+        if counts:
+            yield telling(0.0)
+        try:
+            for said in stream(lambda told: _write(spec, written, told)):
+                if isinstance(said, Came):
+                    if counts:
+                        yield {parts.why: ""}
+                    return said.value
+                if isinstance(said, Progress):
+                    yield telling(said.done or 0.0)
+        except Exception:
+            yield {parts.why: ""}
+            raise
         raise AssertionError("a stream ends with what came, or raises")
 
     def preview(written: Written | None, *given: Any) -> Iterator[Changes]:
