@@ -183,5 +183,5 @@ def test_what_is_mixed_in_or_measured_may_come_from_the_hub_too_and_is_pinned(
     assert plan.ok and plan.resolved is not None
     places = [str(fetch(paths, path).data) for path in spec.data.mix.paths]
     assert list(plan.resolved.mix.paths) == places and plan.resolved.mix.weights == (1.0, 0.5)
-    pinned = [(d.value, d.params["asked"]) for d in plan.decisions if d.says == "decision.hub"]
-    assert pinned == [(COMMIT, "hub:someone/rows"), (COMMIT, "hub:someone/held")]
+    pinned = [(d.field, d.value, d.params["asked"]) for d in plan.decisions if d.says == "decision.hub"]
+    assert pinned == [("data.more", COMMIT, "hub:someone/rows"), ("data.eval_path", COMMIT, "hub:someone/held")]

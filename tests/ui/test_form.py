@@ -40,7 +40,7 @@ def test_a_line_of_the_form_that_names_no_file_is_none_and_a_bad_one_is_named() 
         checked = form.check(values | {"data.more.4.weight": weight})
         assert [p.field for p in checked.problems] == ["data.more"], weight
         assert checked.rest is not None and checked.rest.data.more == ()
-    for columns in ("output", "output=", "answer=x"):
+    for columns in ("output", "output=", "answer=x", "output=x, output=y"):
         assert [p.field for p in form.check(values | {"data.more.4.columns": columns}).problems] == ["data.more"]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 from zeroboard.cli.face import Face
@@ -111,22 +111,22 @@ def run(asked: argparse.Namespace, face: Face) -> int:
         face.print_json(said)
     else:
         names = (asked.file, *(one.path for one in asked.more))
-        _show(face, said, path=report.path, mixed=dict(zip(names, mix.weights, strict=True)))
+        _show(face, said, path=report.path, mixed=tuple(zip(names, mix.weights, strict=True)))
     asked_in_vain = asked.model is not None and (report.tokens is None or not report.tokens.rows)
     if report.evaluation is not None and report.evaluation.usable <= report.evaluation.overlap:
         return 1
     return 1 if not report.usable or (asked_in_vain and report.trainable) else 0
 
 
-def _show(face: Face, said: dict[str, Any], path: str, mixed: Mapping[str, float]) -> None:
-    """For a person: the file, and the evaluation file; what an epoch sees, of each of `mixed` (path → weight)."""
+def _show(face: Face, said: dict[str, Any], path: str, mixed: Sequence[tuple[str, float]]) -> None:
+    """For a person: the file, and the evaluation file; what an epoch sees, of each of `mixed` (path and weight)."""
     _show_file(face, said, path)
     if said["evaluation"] is not None:
         face.print(face.say("cli.data.evaluation"))
         _show_file(face, said["evaluation"], said["evaluation"]["path"])
     if said["tokens"] is not None:
         face.print(face.say("cli.data.tokens", **said["tokens"]))
-        for (name, weight), part in zip(mixed.items(), said["tokens"]["parts"], strict=False):
+        for (name, weight), part in zip(mixed, said["tokens"]["parts"], strict=False):
             face.print(face.say("cli.data.part", name=name, weight=f"{weight:g}", **part))
     if said["suggestion"] is not None:
         face.print(face.say("cli.data.suggestion", **said["suggestion"]))

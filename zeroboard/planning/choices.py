@@ -160,10 +160,10 @@ def small_choices(
     if data is not None and data.commit is not None:
         found.append(_decide("data.path", data.commit, "decision.hub", asked=spec.data.path, folder=data.path))
     if data is not None and data.commits:
-        parts = zip(spec.data.mix.paths, data.mix.paths, strict=True)
+        fields = [*("data.more" for _ in spec.data.more), "data.eval_path"]
         found += [
-            _decide("data.path", data.commits[asked], "decision.hub", asked=asked, folder=folder)
-            for asked, folder in parts
+            _decide(field, data.commits[asked], "decision.hub", asked=asked, folder=folder)
+            for field, asked, folder in zip(fields, spec.data.mix.paths, data.mix.paths, strict=False)
             if asked in data.commits
         ]
     if tokens is not None or (model is not None and model.has_template is not None):

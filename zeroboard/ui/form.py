@@ -165,16 +165,16 @@ def _rows(field: FieldFacts, parts: Sequence[Mapping[str, Any]]) -> dict[str, An
 
 
 def read_columns(text: object, meanings: Sequence[str]) -> object:
-    """`output=Antwort, instruction=Frage` as a mapping; what is nothing of the kind stays what it is."""
+    """`output=Antwort, instruction=Frage` as a mapping; what is nothing of the kind, or says one of them twice, stays
+    what it is."""
     if text in (None, "", {}):
         return {}
     if not isinstance(text, str):
         return text
     ours = "|".join(meanings)
     pairs = [pair.partition("=") for pair in re.split(rf"[,，]\s*(?=(?:{ours})\s*=)", text)]
-    if any(not sign or not theirs.strip() for _, sign, theirs in pairs):
-        return text
-    return {name.strip(): theirs.strip() for name, _, theirs in pairs}
+    found = {name.strip(): theirs.strip() for name, _, theirs in pairs}
+    return found if len(found) == len(pairs) and all(found.values()) else text
 
 
 def offload(switch: object, what: object, stage: object) -> Offload | Any:
