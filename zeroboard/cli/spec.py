@@ -18,7 +18,7 @@ def run(asked: argparse.Namespace, face: Face) -> int:
     if asked.schema:
         face.print_json(RunSpec.model_json_schema())
     elif face.json:
-        face.print_json({"example": specs.commented_example()})
+        face.print_json({"example": specs.commented_example(face.language)})
     else:
-        face.print(specs.commented_example().rstrip())
+        face.print(specs.commented_example(face.language).rstrip())
     return 0
