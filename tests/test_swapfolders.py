@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -89,6 +90,24 @@ def test_what_cannot_be_removed_now_keeps_its_mark(tmp_path: Path, run: RunPaths
     remove((folder,), run)
     (folder / "zero_stage_3").chmod(0o700)
     assert (folder / MARK).exists()
+    remove((folder,), run)
+    assert not folder.exists()
+
+
+def test_a_disk_that_fails_breaks_no_end_of_a_run_and_is_said(
+    tmp_path: Path, run: RunPaths, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "fast" / "a-run"
+    claim(folder, run)
+    (folder / "0.tensor.swp").write_bytes(bytes(4096))
+
+    def fail(path: Path, **options: bool) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "unlink", fail)
+        remove((folder,), run)
+    assert (folder / MARK).exists() and "Read-only" in caplog.text
     remove((folder,), run)
     assert not folder.exists()
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import shutil
 import socket
@@ -26,6 +27,8 @@ import psutil
 from zeroboard.errors import UnsafePath
 from zeroboard.files import read_json, to_json, write_atomic
 from zeroboard.paths import Paths, RunPaths
+
+log = logging.getLogger(__name__)
 
 MARK = ".zeroboard-swap.json"
 """Within a run's folder for swapping: whose it is, and which process made it."""
@@ -81,22 +84,27 @@ def is_own(folder: Path, run: RunPaths) -> bool:
 
 
 def remove(folders: Iterable[Path], run: RunPaths) -> None:
-    """Remove those of the folders that the run made; the others stay.
+    """Remove those of the folders that the run made; the others stay. Raises nothing: a run's end hangs on no disk.
 
     The mark goes last: where something cannot be removed now, because a rank still writes, somebody can later.
     """
     for folder in folders:
-        if not is_own(folder, run):
-            continue
-        for entry in folder.iterdir():
-            if entry.is_dir() and not entry.is_symlink():
-                shutil.rmtree(entry, ignore_errors=True)
-            elif entry.name != MARK:
-                entry.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):
-            if [entry.name for entry in folder.iterdir()] == [MARK]:
-                (folder / MARK).unlink()
-                folder.rmdir()
+        try:
+            if is_own(folder, run):
+                _empty(folder)
+        except OSError as error:  # a disk that is gone, or read-only since it failed
+            log.warning("cannot remove %s: %s", folder, error)
+
+
+def _empty(folder: Path) -> None:
+    for entry in folder.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry, ignore_errors=True)
+        elif entry.name != MARK:
+            entry.unlink(missing_ok=True)
+    if [entry.name for entry in folder.iterdir()] == [MARK]:
+        (folder / MARK).unlink()
+        folder.rmdir()
 
 
 def left_over(paths: Paths) -> tuple[LeftOver, ...]:

@@ -24,7 +24,7 @@ def configure(parser: argparse.ArgumentParser, language: Language) -> None:
 def run(asked: argparse.Namespace, face: Face) -> int:
     ref = fetching.wanted(asked.model, "dataset" if asked.data else "model")
 
-    def fetch(token: str | None) -> fetching.HubFolder:
+    def fetch(token: str | None) -> hub.HubFolder:
         return fetching.fetch(
             face.paths, ref, code=asked.code, token=token, on_progress=lambda coming: _progress(coming, face, str(ref))
         )
