@@ -159,3 +159,25 @@ def test_whichever_file_is_missing_is_named_by_its_field(
         problem = judged.problem(spec.path, spec.mix)
         assert problem is not None and (problem.code, problem.field) == ("data-missing", field)
         assert problem.params["path"] == absent
+
+
+@pytest.mark.parametrize("name", ["rows.jsonl", "more", "held.jsonl"])
+def test_whichever_file_is_closed_is_named_by_its_field(
+    paths: Paths, tmp_path: Path, data: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "a.jsonl").write_text(ROW)
+    spec = mixed(tmp_path, more=["more"], eval_path="held.jsonl")
+    closed = tmp_path / ("more/a.jsonl" if name == "more" else name)
+
+    def judge(*given: object, **options: object) -> None:
+        raise PermissionError(13, "Permission denied", str(closed))
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(judging, "judge", judge)
+    problem = judged_now(paths, spec).problem(spec.path, spec.mix)
+    fields = {"rows.jsonl": "data.path", "more": "data.more", "held.jsonl": "data.eval_path"}
+    assert problem is not None and (problem.message_key, problem.field) == (
+        "problem.data-missing.unreadable", fields[name],
+    )  # fmt: skip
+    assert problem.params["path"] == str(tmp_path / name)

@@ -103,7 +103,7 @@ def judge_data(
     try:
         report = judge(data_file(path_or_name), columns=columns, mix=mix, on_progress=on_progress)
     except OSError as error:
-        raise _unreadable(path_or_name, error) from error
+        raise _unreadable(_blamed(error, path_or_name, mix), error) from error
     while len(_judged) >= REMEMBERED:
         _judged.pop(next(iter(_judged)), None)
     _judged[key] = report
@@ -131,6 +131,12 @@ def _stamps(path_or_name: str, columns: Columns) -> _Key:
     return path, stamps, tuple(sorted(columns.items()))
 
 
+def _blamed(error: OSError, path_or_name: str, mix: Mix) -> str:
+    """Of the files and folders that are read, the one that an error is about; the first, where it does not say."""
+    file = str(error.filename or "")
+    return next((one.path for one in _parts(mix) if file == one.path or file.startswith(f"{one.path}/")), path_or_name)
+
+
 def _unreadable(path: str, error: OSError) -> NotFound:
     return NotFound("error.data-unreadable", path=path, why=error.strerror or str(error))
 
@@ -151,9 +157,9 @@ class Judgement:
         if self.error is not None:
             says = f"problem.data-missing.{SAID[self.error.says]}" if self.error.says in SAID else None
             absent, field = str(self.error.params.get("path", path)), "data.path"
-            if mix.held_out is not None and mix.held_out.path == absent:
+            if mix.held_out is not None and _names(mix.held_out.path, absent):
                 field = "data.eval_path"
-            if any(part.path == absent for part in mix.more):
+            if any(_names(part.path, absent) for part in mix.more):
                 field = "data.more"
             shown = path if field == "data.path" else absent
             if says is None and hub.looks_like_hub(shown):
@@ -163,6 +169,11 @@ class Judgement:
             return None
         says = "problem.data-unjudged.stopped" if self.stopped else None
         return Problem(code="data-unjudged", field="data.path", says=says, params={"path": path})
+
+
+def _names(written: str, place: str) -> bool:
+    """Whether what a person wrote is this place."""
+    return written == place or (not hub.names_hub(written) and str(reachable(written)) == place)
 
 
 def absent(paths: Paths, spec: DataSpec) -> tuple[Problem, ...]:
