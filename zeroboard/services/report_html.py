@@ -23,7 +23,7 @@ from zeroboard.messages import Language, has, say
 from zeroboard.paths import ASSETS, Paths, RunPaths
 from zeroboard.runs.series import Point
 from zeroboard.runs.snapshot import Snapshot
-from zeroboard.services import diagnose, runs, show
+from zeroboard.services import diagnose, runs, show, words
 
 TEMPLATE = "report.html"
 
@@ -165,7 +165,7 @@ def _settings(run: RunPaths, language: Language) -> list[tuple[str, str, str]]:
         value: Any = known
         for part in field.key.split("."):
             value = value[part]
-        rows.append((say(f"field.{field.key}.label", language), field.key, "–" if value is None else str(value)))
+        rows.append((say(f"field.{field.key}.label", language), field.key, words.setting(value)))
     return rows
 
 

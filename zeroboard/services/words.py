@@ -82,6 +82,24 @@ def data(value: DataReport, language: Language = "en") -> dict[str, Any]:
     }
 
 
+def setting(value: object) -> str:
+    """The value of a field of the spec in a line: `–` for nothing, `b.csv × 0.5` for a further file."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return ", ".join(map(setting, value)) or "–"
+    if isinstance(value, dict) and "weight" in value:
+        return " ".join(part for part in (f"{value['path']} × {value['weight']:g}", _columns(value["columns"])) if part)
+    if isinstance(value, dict):
+        return _columns(value).strip("()") or "–"
+    return "–" if value is None or value == "" else str(value)
+
+
+def _columns(value: dict[str, str]) -> str:
+    pairs = ", ".join(f"{ours} = {theirs}" for ours, theirs in value.items())
+    return f"({pairs})" if pairs else ""
+
+
 def of_data(value: DataProblem, language: Language = "en") -> str:
     """What is wrong with data; where it is about one of several files, with its name in front."""
     key, rows = value.message_key, ", ".join(map(str, value.rows))

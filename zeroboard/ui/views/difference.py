@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from zeroboard.contract.spec import RunSpec
 from zeroboard.messages import Language, say
+from zeroboard.services.words import setting
 from zeroboard.ui.views.markup import field_label, join, table, tag
 
 OPTIMISATIONS: tuple[tuple[str, ...], ...] = (
@@ -58,7 +59,7 @@ def difference(before: RunSpec | None, after: RunSpec, run: str, lang: Language)
         words = say("ui.preview.diff.many", lang, n=len(many), names=names)
         advice = tag("div", tag("p", words), class_="zb-notice warning", role="note")
     rows = [
-        (join((field_label(key, lang), " ", tag("code", key, class_="dim"))), _value(was), tag("b", _value(now)))
+        (join((field_label(key, lang), " ", tag("code", key, class_="dim"))), setting(was), tag("b", setting(now)))
         for key, was, now in found
     ]
     head = [say(f"ui.preview.diff.{name}", lang) for name in ("field", "before", "now")]
@@ -74,16 +75,8 @@ def difference(before: RunSpec | None, after: RunSpec, run: str, lang: Language)
 
 def change_words(before: RunSpec, after: RunSpec, lang: Language) -> str:
     """The changes in a line: label, value before, value now."""
-    pieces = [f"{field_label(key, lang)}: {_value(was)} → {_value(now)}" for key, was, now in changes(before, after)]
+    pieces = [f"{field_label(key, lang)}: {setting(was)} → {setting(now)}" for key, was, now in changes(before, after)]
     return say("ui.list.semicolon", lang).join(pieces)
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, list):
-        return ", ".join(map(str, value)) or "–"
-    return "–" if value is None or value == "" else str(value)
 
 
 def _flat(value: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
