@@ -23,6 +23,8 @@ from zeroboard.services.models import prepare_model
 
 # before any test imports a library that reads it: nothing here may ask a hub
 os.environ["HF_HUB_OFFLINE"] = "1"
+# nor may torch's threads spin while they wait: the processes of the test run share the cores
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 for name in ("ZEROBOARD_CACHE", "ZEROBOARD_AUTH"):
     os.environ.pop(name, None)
 

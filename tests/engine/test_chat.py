@@ -6,7 +6,7 @@ from pathlib import Path
 
 from safetensors.torch import load_file, save_file
 
-from tests.engine.results import make_adapter
+from tests.engine.results import letters_base, make_adapter
 from zeroboard.contract.requests import (
     VERB_LINE,
     Answer,
@@ -52,6 +52,12 @@ def test_a_damaged_file_is_told_in_its_own_sentence(tmp_path: Path, tiny_model_f
     (folder / "adapter_model.safetensors").write_bytes(b"")
     said = talk(ChatOpen(path=str(folder)))
     assert isinstance(said[-1], Answer) and said[-1].problems[0].says == "header.too-short"
+
+
+def test_a_base_of_another_size_is_told_by_the_check_of_the_files(tmp_path: Path, tiny_model_folder: Path) -> None:
+    folder = make_adapter(tmp_path / "a", tiny_model_folder)
+    said = talk(ChatOpen(path=str(folder), base=str(letters_base(tmp_path / "other"))))
+    assert isinstance(said[-1], Answer) and said[-1].problems[0].says == "check.base.does-not-fit"
 
 
 def test_weights_that_found_no_place_are_counted(tmp_path: Path, tiny_model_folder: Path) -> None:

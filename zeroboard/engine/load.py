@@ -24,6 +24,7 @@ from zeroboard.checkpoints.folder import Folder, list_folder
 from zeroboard.checkpoints.inspect import ADAPTER_CONFIG, kind_of
 from zeroboard.checkpoints.targets import EMBEDDING, OUTPUT
 from zeroboard.checkpoints.tokenizer import has_tokenizer
+from zeroboard.checkpoints.verify import verify_files
 from zeroboard.checkpoints.weights import ADAPTER, model_files
 from zeroboard.contract.problems import Problem, Scalar
 from zeroboard.engine.rendering import ensure_template
@@ -95,6 +96,22 @@ def load_result(path: Path, base: Path | None, *, trust_remote_code: bool = Fals
 
     Raises `CannotLoad`, whatever is wrong with the folder, and nothing else.
     """
+    try:
+        return _load_result(path, base, trust_remote_code, on_step)
+    except CannotLoad as error:
+        raise _explained(error, path, base) from error
+
+
+def _explained(error: CannotLoad, path: Path, base: Path | None) -> CannotLoad:
+    """Where a library gave up in words of its own: the check of the files that failed, if there is one."""
+    if error.problem.says != "load.failed":
+        return error
+    checks = verify_files(path, base=base, values=False).checks
+    faults = [check for check in checks if check.verdict == "fail"]
+    return CannotLoad("model-unsupported", faults[0].says, **faults[0].params) if faults else error
+
+
+def _load_result(path: Path, base: Path | None, trust_remote_code: bool, on_step: OnStep) -> Loaded:
     try:
         folder = list_folder(path)
     except NotFound as error:
