@@ -29,7 +29,7 @@ from zeroboard.planning.machine import check as check_machine
 from zeroboard.planning.rules import check, disk_needed
 from zeroboard.planning.specs import spec_yaml
 from zeroboard.planning.steps import schedule_steps, steps, uncounted
-from zeroboard.planning.tokens import rows_of, tokens_key
+from zeroboard.planning.tokens import rows_of, spec_key
 from zeroboard.settings import AUTH
 from zeroboard.zero.config import Sizes, bucket, config_name, deepspeed_config, uses_nvme
 
@@ -185,15 +185,7 @@ def _complete(plan: Plan, work: _Work, count: int | None, python: str) -> Plan:
         data_path=work.data.path,
         mix=mix,
         data_format=work.data.format,
-        tokens_key=tokens_key(
-            Path(work.data.path),
-            work.model,
-            work.spec.data.max_length,
-            evaluation=work.spec.data.share,
-            seed=work.spec.train.seed,
-            columns=work.spec.data.chosen,
-            mix=mix,
-        ),
+        tokens_key=spec_key(work.spec, Path(work.data.path), work.model, mix),
         steps=count,
         save_every=work.spec.train.save_every,
         deepspeed_config=name,

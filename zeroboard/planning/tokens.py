@@ -13,7 +13,7 @@ from zeroboard.catalogue import bundled_model
 from zeroboard.contract.mix import PLAIN, DataPart, Mix
 from zeroboard.contract.plan import TOKENS_VERSION, ModelFacts, TokenFacts
 from zeroboard.contract.problems import Problem, Scalar
-from zeroboard.contract.spec import Packing
+from zeroboard.contract.spec import Packing, RunSpec
 from zeroboard.data.folders import data_files, is_closed
 from zeroboard.files import sha256_file, sha256_text, to_json
 from zeroboard.modelfiles import TOKEN_FILES
@@ -47,6 +47,19 @@ def tokens_key(
     if not mix.plain:
         parts += [list(mix.weights), [_part(one) for one in (*mix.more, mix.held_out)], seed if mix.drawn else None]
     return sha256_text(to_json(parts, indent=None))[:32]
+
+
+def spec_key(spec: RunSpec, data: Path, model: ModelFacts, mix: Mix) -> str:
+    """`tokens_key` of what a spec asks for, its data and `mix` by absolute paths."""
+    return tokens_key(
+        data,
+        model,
+        spec.data.max_length,
+        evaluation=spec.data.share,
+        seed=spec.train.seed,
+        columns=spec.data.chosen,
+        mix=mix,
+    )
 
 
 def _part(part: DataPart | None) -> object:

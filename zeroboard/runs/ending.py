@@ -16,7 +16,7 @@ from zeroboard.contract.spec import RunSpec
 from zeroboard.contract.state import State
 from zeroboard.files import to_json, write_atomic
 from zeroboard.paths import Paths
-from zeroboard.planning.tokens import tokens_key
+from zeroboard.planning.tokens import spec_key
 from zeroboard.runs.context import Context, Failed, Stopped, disk_full
 from zeroboard.runs.failure import Ending, explain, oom_kills
 from zeroboard.runs.watch import Watch
@@ -116,15 +116,7 @@ def trained_rows(paths: Paths, plan: Plan, spec: RunSpec) -> TrainedRows | None:
     if resolved is None or model is None:
         return None
     try:
-        key = tokens_key(
-            Path(resolved.data_path),
-            model,
-            spec.data.max_length,
-            evaluation=spec.data.share,
-            seed=spec.train.seed,
-            columns=spec.data.chosen,
-            mix=resolved.mix,
-        )
+        key = spec_key(spec, Path(resolved.data_path), model, resolved.mix)
     except OSError:  # gone since, or unreadable
         key = None
     return TrainedRows(

@@ -11,7 +11,7 @@ from zeroboard.contract.problems import Problem
 from zeroboard.contract.requests import ConvertRequest, TokeniseRequest
 from zeroboard.contract.spec import RunSpec
 from zeroboard.planning.steps import steps
-from zeroboard.planning.tokens import nothing_learned, rows_of, tokens_key
+from zeroboard.planning.tokens import nothing_learned, rows_of, spec_key
 from zeroboard.runs.context import Context, Failed
 
 log = logging.getLogger(__name__)
@@ -82,15 +82,7 @@ def check_data(context: Context, resolved: Resolved, spec: RunSpec) -> None:
     if model is None or not data.exists():  # the engine says what is missing
         return
     try:
-        key = tokens_key(
-            data,
-            model,
-            spec.data.max_length,
-            evaluation=spec.data.share,
-            seed=spec.train.seed,
-            columns=spec.data.chosen,
-            mix=resolved.mix,
-        )
+        key = spec_key(spec, data, model, resolved.mix)
     except FileNotFoundError:  # of the mix
         return
     if key != resolved.tokens_key:

@@ -23,7 +23,7 @@ from zeroboard.planning.holding import every_stage
 from zeroboard.planning.models import read_model
 from zeroboard.planning.planner import make_plan
 from zeroboard.planning.steps import uncounted
-from zeroboard.planning.tokens import tokens_key
+from zeroboard.planning.tokens import spec_key
 from zeroboard.runs import registry
 from zeroboard.services import host as hosts
 from zeroboard.services import toolchain as tools
@@ -197,13 +197,5 @@ def _tokens(paths: Paths, spec: RunSpec, model: ModelFacts | None, data: DataRep
     """What tokenising gave, where that was done before."""
     if model is None or data is None:
         return None
-    key = tokens_key(
-        data_file(located(paths, spec.data.path)),
-        model,
-        spec.data.max_length,
-        evaluation=spec.data.share,
-        seed=spec.train.seed,
-        columns=spec.data.chosen,
-        mix=data.mix.as_weighed(spec.data.mix),
-    )
+    key = spec_key(spec, data_file(located(paths, spec.data.path)), model, data.mix.as_weighed(spec.data.mix))
     return read_tokens(paths.tokens / key)

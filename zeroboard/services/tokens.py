@@ -18,7 +18,7 @@ from zeroboard.contract.spec import RunSpec
 from zeroboard.errors import Refused
 from zeroboard.paths import Paths
 from zeroboard.planning.models import read_model
-from zeroboard.planning.tokens import suggest_length, tokens_key
+from zeroboard.planning.tokens import spec_key, suggest_length, tokens_key
 from zeroboard.runs import verbs
 from zeroboard.services.judging import data_file, located, mix_at
 from zeroboard.services.models import prepare_model
@@ -192,16 +192,7 @@ def of_spec(paths: Paths, spec: RunSpec, *, start: bool, on_progress: OnTokens |
             on_progress=on_progress,
         )
     else:
-        key = tokens_key(
-            data,
-            model,
-            wanted.max_length,
-            evaluation=wanted.share,
-            seed=spec.train.seed,
-            columns=wanted.chosen,
-            mix=mix,
-        )
-        tokens = read_tokens(paths.tokens / key)
+        tokens = read_tokens(paths.tokens / spec_key(spec, data, model, mix))
     return None if tokens is None else seen(tokens, model, wanted.max_length)
 
 
