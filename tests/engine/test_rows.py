@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.tiny import CHATML, tiny_tokenizer
+from zeroboard.contract.mix import PLAIN, DataPart, Mix
 from zeroboard.contract.requests import TokeniseRequest, TrainedRows
 from zeroboard.engine.rows import judge_rows
 from zeroboard.engine.tokens import tokenise
@@ -64,6 +65,42 @@ def test_another_vocabulary_is_found(tmp_path: Path, tiny_model_folder: Path, tr
 def test_a_template_that_refuses_is_found(tmp_path: Path, trained: TrainedRows) -> None:
     tiny_tokenizer("{{ raise_exception('not this way') }}").save_pretrained(tmp_path)
     assert says(tmp_path, trained) == ("fail", "rows-refused")
+
+
+def tokens_of(folder: Path, model: Path, data: Path, mix: Mix = PLAIN) -> TrainedRows:
+    request = TokeniseRequest(
+        data_path=str(data), model_path=str(model), max_length=64, target=str(folder / "t"), mix=mix
+    )
+    tokenise(request)
+    return TrainedRows(data_path=str(data), unchanged=True, tokens=str(folder / "t"), max_length=64, mix=mix)
+
+
+def rows_in(file: Path, *questions: str) -> Path:
+    file.write_text("".join(json.dumps({"instruction": q, "output": f"On {q}."}) + "\n" for q in questions))
+    return file
+
+
+def test_rows_that_the_template_refused_in_the_training_are_no_fault_and_others_are(
+    tmp_path: Path, tiny_model_folder: Path
+) -> None:
+    model, other = tmp_path / "model", tmp_path / "other"
+    refuses = "{% if 'bad' in messages[0]['content'] %}{{ raise_exception('not this way') }}{% endif %}"
+    tiny_tokenizer(refuses + CHATML).save_pretrained(model)
+    shutil.copy(tiny_model_folder / "config.json", model)
+    trained = tokens_of(tmp_path, model, rows_in(tmp_path / "rows.jsonl", "good", "bad", "fair"))
+    assert says(model, trained) == ("pass", "rows-same")
+    tiny_tokenizer(refuses + refuses.replace("bad", "fair") + CHATML).save_pretrained(other)
+    assert says(other, trained) == ("fail", "rows-refused")
+
+
+def test_a_folder_of_files_and_files_that_were_mixed_in_are_looked_at(tmp_path: Path, tiny_model_folder: Path) -> None:
+    (tmp_path / "rows").mkdir()
+    rows_in(tmp_path / "rows" / "a.jsonl", "x" * 80)  # cut before its answer: nothing of it is learned
+    mixed = Mix(more=(DataPart(path=str(rows_in(tmp_path / "b.jsonl", "one", "two"))),))
+    trained = tokens_of(tmp_path, tiny_model_folder, tmp_path / "rows", mixed)
+    assert says(tiny_model_folder, trained) == ("pass", "rows-same")
+    tiny_tokenizer(CHATML.replace("<|im_end|>\n", "<|im_end|>")).save_pretrained(tmp_path / "other")
+    assert says(tmp_path / "other", trained) == ("fail", "rows-differ")
 
 
 def test_what_is_gone_is_no_fault(tmp_path: Path, tiny_model_folder: Path, trained: TrainedRows) -> None:

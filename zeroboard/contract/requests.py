@@ -80,6 +80,8 @@ class TrainedRows(Record):
     max_length: int
     columns: dict[str, str] = {}
     """What columns of the file mean, our name → theirs."""
+    mix: Mix = PLAIN
+    """What was trained on together with it, by absolute paths."""
 
 
 class VerifyRequest(Record):

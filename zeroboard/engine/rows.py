@@ -12,7 +12,7 @@ import numpy as np
 
 from zeroboard.checkpoints.folder import list_folder
 from zeroboard.checkpoints.tokenizer import has_tokenizer
-from zeroboard.contract.plan import read_tokens
+from zeroboard.contract.plan import TokenFacts, read_tokens
 from zeroboard.contract.problems import Scalar
 from zeroboard.contract.reports import Check, CheckVerdict
 from zeroboard.contract.requests import TrainedRows
@@ -29,9 +29,10 @@ LOOKED_AT = 32
 
 def judge_rows(path: Path, base: Path | None, rows: TrainedRows, *, trust_remote_code: bool = False) -> Check:
     """The check `template` against the run's own tokens. `base`: has the tokenizer where the result has none."""
-    if not rows.unchanged or not Path(rows.data_path).is_file():
+    if not rows.unchanged or not Path(rows.data_path).exists():
         return _check("skip", "rows-gone", path=rows.data_path)
-    if read_tokens(Path(rows.tokens)) is None:
+    facts = read_tokens(Path(rows.tokens))
+    if facts is None:
         return _check("skip", "tokens-gone")
     folder = list_folder(path)
     home = folder if has_tokenizer(folder) or base is None else list_folder(base)
@@ -43,8 +44,13 @@ def judge_rows(path: Path, base: Path | None, rows: TrainedRows, *, trust_remote
     known = _Known(Path(rows.tokens), rows.max_length)
     looked, missed = 0, 0
     try:
-        for conversation in conversations(Path(rows.data_path), rows.columns):
-            sample = encode_row(tokenizer, conversation)
+        for conversation in conversations(Path(rows.data_path), rows.columns, rows.mix):
+            try:
+                sample = encode_row(tokenizer, conversation)
+            except TemplateRefused as error:
+                if _was_refused(facts, conversation.row):
+                    continue
+                return _check("fail", "rows-refused", why=str(error)[:300])
             if not any(sample.learned[1 : rows.max_length]):
                 missed = missed or conversation.row
                 continue  # nothing is learned from it, so the tokens do not hold it
@@ -53,14 +59,18 @@ def judge_rows(path: Path, base: Path | None, rows: TrainedRows, *, trust_remote
             looked += 1
             if looked == LOOKED_AT:
                 break
-    except TemplateRefused as error:
-        return _check("fail", "rows-refused", why=str(error)[:300])
     except ZeroBoardError:  # the file was there a moment ago
         return _check("skip", "rows-gone", path=rows.data_path)
     if looked:
         return _check("pass", "rows-same", rows=looked)
     # the training did learn from some row
     return _check("fail", "rows-differ", row=missed)
+
+
+def _was_refused(facts: TokenFacts, row: int) -> bool:
+    """Whether the training's own template may have refused that row; the first of those that it did are named."""
+    named = facts.named.get("template-refused", ())
+    return row in named or facts.refused > len(named)
 
 
 class _Known:

@@ -125,6 +125,7 @@ def trained_rows(paths: Paths, plan: Plan, spec: RunSpec) -> TrainedRows | None:
         tokens=str(paths.tokens / resolved.tokens_key),
         max_length=spec.data.max_length,
         columns=spec.data.chosen,
+        mix=resolved.mix,
     )
 
 
