@@ -6,17 +6,18 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from tests.fakes.serving import Answering, serving
+
 COMMIT = "c0ffee" + "0" * 34
 """Of every model's default branch."""
+TOKEN = "hf_abcdefghijklmnop"
 LARGE = (".safetensors", ".bin", ".gguf", ".parquet")
 
 
@@ -72,20 +73,7 @@ def hub(token: str) -> Iterator[Hub]:
     """A hub that stands while the block runs."""
     known = Hub(token)
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def log_message(self, *words: object) -> None:
-            return
-
-        def answer(self, value: Any, code: int = 200) -> None:
-            body = json.dumps(value).encode()
-            self.send_response(code)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
+    class Handler(Answering):
         def body(self) -> bytes:
             if self.headers.get("Transfer-Encoding") == "chunked":
                 parts = []
@@ -198,12 +186,5 @@ def hub(token: str) -> Iterator[Hub]:
             else:
                 self.answer({"error": f"not spoken here: {self.path}"}, 404)
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    known.endpoint = f"http://127.0.0.1:{server.server_port}"
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    try:
+    with serving(Handler) as known.endpoint:
         yield known
-    finally:
-        server.shutdown()
-        server.server_close()

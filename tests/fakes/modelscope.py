@@ -4,14 +4,12 @@ client (`modelscope-hub` 0.5.1, `HubApi.download_repo`) was tried on it and fetc
 from __future__ import annotations
 
 import hashlib
-import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
+
+from tests.fakes.serving import Answering, serving
 
 
 @dataclass
@@ -36,19 +34,7 @@ def modelscope(token: str) -> Iterator[Scope]:
     """A ModelScope that stands while the block runs."""
     known = Scope(token)
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def log_message(self, *words: object) -> None:
-            return
-
-        def answer(self, value: Any, code: int = 200) -> None:
-            body = json.dumps(value).encode()
-            self.send_response(code)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
+    class Handler(Answering):
         def do_GET(self) -> None:
             address = urlsplit(self.path)
             kind, owner, name, *rest = unquote(address.path).removeprefix("/api/v1/").split("/")
@@ -86,12 +72,5 @@ def modelscope(token: str) -> Iterator[Scope]:
             else:
                 self.wfile.write(content[start:])
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    known.endpoint = f"http://127.0.0.1:{server.server_port}"
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    try:
+    with serving(Handler) as known.endpoint:
         yield known
-    finally:
-        server.shutdown()
-        server.server_close()

@@ -5,32 +5,21 @@ from __future__ import annotations
 import itertools
 import shutil
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from tests.fakes.hub import COMMIT, Hub, Model, hub
+from tests.fakes.hub import COMMIT, TOKEN, Hub, Model
 from zeroboard.errors import Refused
 from zeroboard.paths import Paths
 from zeroboard.planning.hub import find
 from zeroboard.runs.verbs import Cancelled
 from zeroboard.services import fetching, prepare
 
-TOKEN = "hf_abcdefghijklmnop"
 BLOCK = 10 << 20
 """The hub's library writes in such pieces."""
 LARGE = bytes(2 * BLOCK + 4000)
-
-
-@pytest.fixture
-def known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    for name in ("HF_TOKEN", *fetching.OFFLINE):
-        monkeypatch.delenv(name, raising=False)
-    with hub(TOKEN) as stand_in:
-        monkeypatch.setenv("HF_ENDPOINT", stand_in.endpoint)
-        yield stand_in
 
 
 @pytest.fixture

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from tests.fakes.hub import COMMIT, Hub, Model, hub
+from tests.fakes.hub import COMMIT, TOKEN, Hub, Model
 from zeroboard.contract.problems import Problem
 from zeroboard.errors import NotFound, Refused
 from zeroboard.paths import Paths
@@ -19,7 +18,6 @@ from zeroboard.runs.verbs import Cancelled
 from zeroboard.services import fetching, prepare
 from zeroboard.services.judging import Judging, located
 
-TOKEN = "hf_abcdefghijklmnop"
 BLOCK = 10 << 20
 ROWS = [{"instruction": f"What is {n}?", "output": f"It is {n}."} for n in range(6)]
 ONE, TWO, REST = ("".join(json.dumps(row) + "\n" for row in part).encode() for part in (ROWS[:2], ROWS[2:5], ROWS[5:]))
@@ -28,15 +26,6 @@ SHARDED = {
     "data/test-00000-of-00001.jsonl": REST,
     "data/train-00001-of-00002.jsonl": TWO, "load.py": b"print()", "image.png": b"x",
 }  # fmt: skip
-
-
-@pytest.fixture
-def known(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    for name in ("HF_TOKEN", *fetching.OFFLINE):
-        monkeypatch.delenv(name, raising=False)
-    with hub(TOKEN) as stand_in:
-        monkeypatch.setenv("HF_ENDPOINT", stand_in.endpoint)
-        yield stand_in
 
 
 @pytest.fixture
