@@ -193,6 +193,9 @@ def test_a_last_word_is_kept_on_a_full_disk_where_the_file_is(tmp_path: Path, mo
     write_last(path, '{"state": "failed"}')
     assert path.read_text() == '{"state": "failed"}'
     with pytest.raises(OSError, match="space"):
+        write_last(path, " " * (path.stat().st_blocks * 512 + 1))
+    assert path.read_text() == '{"state": "failed"}', "what has no room there is not begun"
+    with pytest.raises(OSError, match="space"):
         write_last(tmp_path / "new.json", "{}")
     assert [entry.name for entry in tmp_path.iterdir()] == ["state.json"]
 

@@ -70,8 +70,11 @@ def write_last(path: Path, content: str) -> None:
     except OSError as error:
         if error.errno not in DISK_FULL or not path.is_file():
             raise
+        data, facts = content.encode("utf-8"), path.stat()
+        if len(data) > max(facts.st_size, facts.st_blocks * 512):  # half of it would be worse than what stands there
+            raise
         with path.open("r+b") as stream:
-            stream.write(content.encode("utf-8"))
+            stream.write(data)
             stream.truncate()
 
 
