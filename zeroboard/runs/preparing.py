@@ -7,7 +7,7 @@ from pathlib import Path
 
 from zeroboard.catalogue import bundled_model
 from zeroboard.contract.plan import Resolved, TokenFacts, hash_plan, read_tokens
-from zeroboard.contract.problems import Problem
+from zeroboard.contract.problems import Problem, Scalar
 from zeroboard.contract.requests import ConvertRequest, TokeniseRequest
 from zeroboard.contract.spec import RunSpec
 from zeroboard.planning.steps import steps
@@ -86,9 +86,8 @@ def check_data(context: Context, resolved: Resolved, spec: RunSpec) -> None:
     except FileNotFoundError:  # of the mix
         return
     if key != resolved.tokens_key:
-        raise Failed(
-            Problem(code="plan-changed", field="data.path", says="run.failed.data-changed", params={"path": str(data)})
-        )
+        params: dict[str, Scalar] = {"path": ", ".join((resolved.data_path, *resolved.mix.paths))}
+        raise Failed(Problem(code="plan-changed", field="data.path", says="run.failed.data-changed", params=params))
 
 
 def count_steps(resolved: Resolved, spec: RunSpec, tokens: TokenFacts) -> int:
