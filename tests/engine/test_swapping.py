@@ -37,13 +37,13 @@ needs_operator = pytest.mark.skipif(
 
 
 def wide_model(folder: Path) -> Path:
-    """One layer whose matrices are a megabyte on each of two ranks: DeepSpeed swaps nothing smaller."""
+    """Matrices of a megabyte on each of two ranks, as DeepSpeed swaps nothing smaller; more of them than buffers."""
     tokenizer = tiny_tokenizer()
     config = LlamaConfig(
         vocab_size=len(tokenizer),
         hidden_size=256,
         intermediate_size=2304,
-        num_hidden_layers=1,
+        num_hidden_layers=3,
         num_attention_heads=4,
         num_key_value_heads=4,
         max_position_embeddings=512,
@@ -113,14 +113,14 @@ def test_a_training_that_swaps_to_a_folder_learns_the_same_proves_it_and_leaves_
     tmp_path: Path, model: Path, tiny_data_file: Path, in_memory: list[float], offload: Offload, zero: dict[str, str]
 ) -> None:
     run, plan, fast = planned(tmp_path, model, tiny_data_file, offload=offload, **zero)
-    assert plan.promise is not None and plan.promise.nvme_bytes > 13e6
+    assert plan.promise is not None and plan.promise.nvme_bytes > 30e6
     assert start(run, plan).wait(timeout=280) == 0, logs(run)
     assert losses(run) == in_memory and in_memory[-1] < in_memory[0]
     proof = judged(run, plan, offload)
     assert proof.verdict == "in effect", proof
     for rank in proof.ranks:
         assert rank.nvme_bytes == pytest.approx(plan.promise.nvme_bytes, rel=0.01)
-        assert rank.offloaded_bytes == pytest.approx(plan.promise.offloaded_bytes, rel=0.01, abs=8192)
+        assert rank.offloaded_bytes == pytest.approx(plan.promise.offloaded_bytes, rel=0.01, abs=32768)
     assert not list(fast.iterdir())  # the run took away what it had swapped
 
     # the checkpoint's master weights are those files, copied: put together, they are the result
@@ -178,6 +178,6 @@ def test_ranks_that_are_killed_leave_a_folder_that_is_named_until_the_supervisor
     while not left_over(Paths(tmp_path)) and time.monotonic() < until:  # dying takes a moment
         time.sleep(0.1)
     (left,) = left_over(Paths(tmp_path))
-    assert left.folder == fast / run.id and left.bytes > 26e6
+    assert left.folder == fast / run.id and left.bytes > 60e6
     remove(swapfolders_of(dict(plan.files)), run)
     assert left_over(Paths(tmp_path)) == () and not list(fast.iterdir())

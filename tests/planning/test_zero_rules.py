@@ -196,6 +196,27 @@ def test_states_that_are_swapped_are_updated_in_groups_that_leave_the_memory_fre
     assert file(planned(*NVME, "zero.sub_group_size=7", model=LARGE, host=BIG))["zero_optimization"][size] == 7
 
 
+def test_parameters_that_are_swapped_keep_no_buffer_for_reuse(planned: Any) -> None:
+    key = "stage3_max_reuse_distance"
+    assert file(planned(*NVME, model=LARGE, host=BIG))["zero_optimization"][key] == 0
+    only_states = [*NVME[:3], *NVME[4:]]
+    assert file(planned(*only_states, model=LARGE, host=BIG))["zero_optimization"][key] == 10**9
+    asked = planned(*NVME, "zero.max_reuse_distance=1000", model=LARGE, host=BIG)
+    problem = named(asked)["value-range.reuse"]
+    assert problem.params == {"tensors": 10, "buffers": 5} and problem.set == {"zero.max_reuse_distance": 0}
+    for enough in ("zero.param_buffers=10", "zero.max_reuse_distance=0"):
+        sets = (*NVME, "zero.max_reuse_distance=1000", enough)
+        assert "value-range.reuse" not in named(planned(*sets, model=LARGE, host=BIG))
+
+
+def test_frozen_parameters_are_not_swapped_where_there_are_more_of_them_than_buffers(planned: Any) -> None:
+    lora = [*NVME[:5], "method.kind=lora"]
+    problem = named(planned(*lora, model=LARGE, host=BIG))["value-range.frozen"]
+    assert problem.severity == "error" and problem.set == {"zero.param_device": "cpu"}
+    for sets in ((*lora, "zero.param_buffers=10"), (*NVME,), (*NVME[:3], *NVME[4:5], "method.kind=lora")):
+        assert "value-range.frozen" not in named(planned(*sets, model=LARGE, host=BIG))
+
+
 def test_a_run_swaps_to_a_folder_of_its_own_and_the_plan_promises_it(planned: Any) -> None:
     plan = planned(*NVME, model=LARGE, host=BIG)
     zero = file(plan)["zero_optimization"]

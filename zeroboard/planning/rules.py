@@ -295,6 +295,7 @@ RULES: tuple[Rule, ...] = (
     shared_memory,
     zero_rules.swaps,
     zero_rules.buffers,
+    zero_rules.held_buffers,
     zero_rules.ratio,
     zero_rules.schedules,
     zero_rules.optimizer_compiles,

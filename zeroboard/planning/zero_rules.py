@@ -16,7 +16,7 @@ from zeroboard.planning.facts import Facts
 from zeroboard.planning.holding import states_are_small, sub_groups, swapped_elements
 from zeroboard.planning.machine import size
 from zeroboard.planning.steps import schedule_steps
-from zeroboard.zero.config import locked_bytes, swap_buffer, uses_nvme
+from zeroboard.zero.config import locked_bytes, swap_buffer, swapped_least, swaps_parameters, uses_nvme
 from zeroboard.zero.swap import judge_swap
 
 MEANT: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -87,14 +87,38 @@ def buffers(facts: Facts) -> list[Problem]:
     """A buffer for parameters holds the largest tensor's part."""
     zero, model = facts.spec.zero, facts.model
     asked = zero.param_buffer_size
-    swapped = zero.stage == "3" and zero.offload == "all" and zero.param_device == "nvme"
-    if asked is None or not swapped or model is None or not model.tensor_sizes:
+    if asked is None or not swaps_parameters(zero) or model is None or not model.tensor_sizes:
         return []
     least = -(-max(model.tensor_sizes) // facts.devices.ranks)
     if asked >= least:
         return []
     mend = {"zero.param_buffer_size": swap_buffer(max(model.tensor_sizes), facts.devices.ranks)}
     return [problem("value-range", "zero.param_buffer_size", "buffer", {"asked": asked, "least": least}, mend=mend)]
+
+
+def held_buffers(facts: Facts) -> list[Problem]:
+    """Parameters that are swapped and stay gathered each keep one of the few buffers, and DeepSpeed ends the rank.
+
+    Those stay that are used again within a distance; and frozen ones, which DeepSpeed 0.19 does not give back in time
+    (tried with LoRA: "Not enough buffers 0 for swapping 1" in the second step).
+    """
+    zero, model = facts.spec.zero, facts.model
+    if not swaps_parameters(zero) or model is None:
+        return []
+    width, ranks = DTYPE_BYTES[facts.dtype], facts.devices.ranks
+    sizes = model.tensor_sizes.items()
+    swapped = sum(count for size, count in sizes if -(-size // ranks) * width >= swapped_least(zero))
+    if swapped <= zero.param_buffers:
+        return []
+    params: dict[str, Scalar] = {"tensors": swapped, "buffers": zero.param_buffers}
+    found = []
+    if zero.max_reuse_distance:
+        field = "zero.max_reuse_distance"
+        found.append(problem("value-range", field, "reuse", params, mend={field: 0}))
+    if facts.spec.method.kind == "lora":
+        field = "zero.param_device"
+        found.append(problem("value-range", field, "frozen", params, mend={field: "cpu"}))
+    return found
 
 
 def ratio(facts: Facts) -> list[Problem]:
@@ -192,9 +216,11 @@ def _too_small(facts: Facts) -> bool:
 def _tensors_too_small(facts: Facts) -> bool:
     """Whether DeepSpeed keeps every parameter in memory, for none is large enough to be swapped."""
     zero, model = facts.spec.zero, facts.model
-    if zero.offload != "all" or zero.stage != "3" or zero.param_device != "nvme":
-        return False
-    return model is not None and swapped_elements(facts.spec, model, facts.devices.ranks, facts.dtype) == 0
+    return (
+        swaps_parameters(zero)
+        and model is not None
+        and swapped_elements(facts.spec, model, facts.devices.ranks, facts.dtype) == 0
+    )
 
 
 def _names() -> Iterator[str]:

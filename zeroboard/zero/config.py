@@ -166,6 +166,22 @@ def sub_group(zero: ZeroSpec, most: int) -> int:
     return min(most, SWAPPED_SUB_GROUP) if swapped else most
 
 
+def swaps_parameters(zero: ZeroSpec) -> bool:
+    """Whether parameters are swapped to a disk."""
+    return zero.stage == "3" and zero.offload == "all" and zero.param_device == "nvme"
+
+
+def reuse_distance(zero: ZeroSpec, most: int) -> int:
+    """Elements within which a parameter that is used again stays gathered: what is wanted, else `most`.
+
+    A parameter that is swapped keeps its buffer for as long as it is gathered, and there are a handful of buffers: with
+    more such parameters than those DeepSpeed ends the rank ("Not enough buffers 0 for swapping 1"), so none stays.
+    """
+    if zero.max_reuse_distance is not None:
+        return zero.max_reuse_distance
+    return 0 if swaps_parameters(zero) else most
+
+
 def swapped_least(zero: ZeroSpec) -> int:
     """Bytes below which a tensor's part, or a group of states, is not swapped."""
     return max(SWAPPED_LEAST, zero.aio_block_size)
@@ -180,7 +196,7 @@ def locked_bytes(zero: ZeroSpec, *, trained: int, largest: int, ranks: int, dtyp
     share = -(-trained // ranks)
     group = min(share, sub_group(zero, share) + -(-largest // ranks))
     found = zero.optimizer_buffers * group * 4 if zero.offload != "none" and zero.optimizer_device == "nvme" else 0
-    if zero.offload == "all" and zero.param_device == "nvme":
+    if swaps_parameters(zero):
         part = swap_buffer(largest, ranks, zero.param_buffer_size)
         found += (zero.param_buffers * part + group) * DTYPE_BYTES[dtype]
     return found
@@ -289,7 +305,7 @@ def _stage_3(zero: ZeroSpec, sizes: Sizes) -> dict[str, JsonValue]:
         if zero.persistence_threshold is not None
         else min(persistence_threshold(sizes.hidden), most),
         "stage3_max_live_parameters": live,
-        "stage3_max_reuse_distance": zero.max_reuse_distance if zero.max_reuse_distance is not None else most,
+        "stage3_max_reuse_distance": reuse_distance(zero, most),
         "stage3_gather_16bit_weights_on_model_save": zero.gather_on_save,
     }
 
