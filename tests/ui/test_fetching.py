@@ -1,11 +1,17 @@
-"""What is told of a model that comes from a hub."""
+"""What is fetched from a hub, and what is told of it."""
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
 from zeroboard.contract.problems import Problem
 from zeroboard.errors import Refused
+from zeroboard.paths import Paths
 from zeroboard.runs.verbs import Cancelled
 from zeroboard.services.fetching import Coming, Job
+from zeroboard.ui.panels.fetching import named
 from zeroboard.ui.views.fetching import status
 
 
@@ -35,3 +41,18 @@ def test_an_end_says_why() -> None:
     found = str(status(ended(Refused([gated])), None, "en"))
     assert "a/&lt;b&gt;" in found and "https://hub/a/" in found
     assert "已停止" in str(status(ended(Cancelled()), None, "zh-CN"))
+
+
+def test_what_comes_can_be_ended_and_then_the_next_is_fetched(tmp_path: Path) -> None:
+    jobs: dict[str, Job] = {}
+    fetching = SimpleNamespace(look=lambda text, kind: jobs.get(text))
+    desk: Any = SimpleNamespace(paths=Paths(tmp_path), shared=SimpleNamespace(fetching=fetching))
+    values = {"model.path": " hub:a/m ", "data.path": "hub:a/first ", "data.more.3.path": "hub:a/second"}
+    values["data.eval_path"] = "held.jsonl"
+    assert named(desk, "model", values) == "hub:a/m", "as the spec reads it"
+    assert named(desk, "dataset", values) == "hub:a/first"
+    jobs["hub:a/second"] = Job()
+    assert named(desk, "dataset", values) == "hub:a/second"
+    jobs["hub:a/second"] = ended(None)
+    assert named(desk, "dataset", values) == "hub:a/first"
+    assert named(desk, "dataset", {"data.path": None, "data.eval_path": None}) == ""

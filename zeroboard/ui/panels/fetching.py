@@ -77,15 +77,15 @@ def show(desk: Desk, panel: FetchPanel, text: str) -> dict[Any, Any]:
 
 
 def named(desk: Desk, kind: HubKind, values: Mapping[str, Any]) -> str:
-    """What is to be fetched: of several data sets the first that is not here yet."""
-    first = str(values[PATHS[kind]])
-    if kind == "model":
-        return first
-    further = [str(values[f"{MIXED}{n}.path"]) for n in mixed_rows(values)]
-    parsed = ((text, hub.parse(text, kind)) for text in (first, *further, str(values[EVALUATION])))
-    of_hub = {text: ref for text, ref in parsed if ref is not None}
+    """What is to be fetched: of several data sets the one that is coming, else the first that is not here yet."""
+    keys = [PATHS[kind]]
+    if kind == "dataset":
+        keys += [*(f"{MIXED}{n}.path" for n in mixed_rows(values)), EVALUATION]
+    texts = [str(values[key] or "").strip() for key in keys]
+    of_hub = {text: ref for text in texts if (ref := hub.parse(text, kind)) is not None}
+    coming = [text for text in of_hub if _going(desk.shared.fetching.look(text, kind))]
     absent = [text for text, ref in of_hub.items() if hub.find(ref, desk.paths) is None]
-    return next(iter((*absent, *of_hub)), first)
+    return next(iter((*coming, *absent, *of_hub)), texts[0])
 
 
 def _going(job: Job | None) -> bool:
