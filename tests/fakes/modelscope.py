@@ -23,6 +23,10 @@ class Scope:
     gated: set[str] = field(default_factory=set)
     cuts: list[int] = field(default_factory=list)
     """Before how many bytes each of the next answers with a file is cut off."""
+    stuck: bool = False
+    """Whatever page of a list is asked for, the first comes."""
+    listed: int = 0
+    """How often a list was asked for."""
     lies: bool = False
     """The list tells hashes that no file has."""
     asked: list[tuple[str, str]] = field(default_factory=list)
@@ -48,12 +52,13 @@ def modelscope(token: str) -> Iterator[Scope]:
             if rest == ["repo"]:
                 return self.give(asked["FilePath"], files[asked["FilePath"]])
             assert rest == ["repo", "files" if kind == "models" else "tree"] and asked["Recursive"] == "True"
+            known.listed += 1
             listed = [{"Path": "data", "Type": "tree", "Size": 0, "Sha256": ""}]
             for path, content in files.items():
                 digest = "0" * 64 if known.lies else hashlib.sha256(content).hexdigest()
                 listed.append({"Path": path, "Type": "blob", "Size": len(content), "Sha256": digest})
             if kind == "datasets":
-                size, number = int(asked["PageSize"]), int(asked["PageNumber"])
+                size, number = int(asked["PageSize"]), 1 if known.stuck else int(asked["PageNumber"])
                 listed = listed[size * (number - 1) : size * number]
             return self.answer({"Code": 200, "Data": {"Files": listed}, "Success": True})
 

@@ -86,6 +86,15 @@ def test_data_comes_page_by_page_and_only_its_training_split(known: Scope, paths
     assert fetch(paths, "ms:some/rows@master/test.jsonl", "dataset").data.read_bytes() == ROW
 
 
+def test_a_site_that_does_not_turn_the_page_is_asked_twice_and_no_part_is_taken_for_the_whole(
+    known: Scope, paths: Paths
+) -> None:
+    known.repositories["datasets", "some/rows"] = {f"train-{n}.jsonl": ROW for n in range(hubs.PAGE + 5)}
+    known.stuck = True
+    assert refused(paths, "ms:some/rows", "dataset") == "problem.hub-failed.too-many"
+    assert known.listed == 2
+
+
 def test_why_nothing_comes_is_said_plainly(known: Scope, paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
     known.repositories["models", "some/gated"] = {"config.json": b"{}", "model.safetensors": b"weights"}
     known.gated.add("some/gated")

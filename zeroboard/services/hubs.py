@@ -136,11 +136,15 @@ class ModelScope:
                 raise Refused([problem("hub-failed", self._asked, "too-many", most=MOST)])
             return [_sibling(entry) for entry in entries]
         found: list[RepoSibling] = []
+        before: list[Mapping[str, Any]] = []
         for number in range(1, PAGES + 1):
             entries = self._ask("tree", Recursive="True", PageNumber=number, PageSize=PAGE)
+            if entries and entries == before:  # it does not turn the page, so nobody knows what else there is
+                raise Refused([problem("hub-failed", self._asked, "too-many", most=len(entries))])
             found += [_sibling(entry) for entry in entries]
             if len(entries) < PAGE:
                 return found
+            before = entries
         raise Refused([problem("hub-failed", self._asked, "too-many", most=PAGES * PAGE)])
 
     def _ask(self, what: str, **more: str | int) -> list[Mapping[str, Any]]:
