@@ -12,8 +12,9 @@ from huggingface_hub import constants
 from tests.fakes.hub import COMMIT, Hub, Model, hub
 from zeroboard.contract.hub import MANIFEST, HubFetch
 from zeroboard.contract.problems import Problem
+from zeroboard.errors import Refused
 from zeroboard.planning.hub import read_manifest
-from zeroboard.services import download
+from zeroboard.services import download, hubs
 
 SMALL = {"config.json": b"{}", "model.safetensors": b"weights"}
 
@@ -114,3 +115,21 @@ def test_weights_come_once_and_only_what_is_safe_is_taken(known: Hub, tmp_path: 
     names = [file.name for file in manifest.files]
     assert names == ["LICENSE.txt", "additional_chat_templates/tools.jinja", "config.json", "model.safetensors"]
     assert {name for name, _ in known.asked} == set(names)
+
+
+def test_a_card_of_untold_size_is_not_read_without_end(
+    known: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    card = b"---\nconfigs:\n- config_name: default\n  data_files: b.jsonl\n---\n"
+    model = known.datasets["someone/rows"] = Model({"README.md": card, "a.jsonl": b"{}", "b.jsonl": b"{}"})
+    told = model.told
+    monkeypatch.setattr(model, "told", lambda name, *, tree: {**told(name, tree=tree), "size": None})
+    ask = asked(tmp_path, "someone/rows", kind="dataset")
+    site = hubs.site(ask)
+    commit, siblings = site.look()
+    assert all(one.size is None for one in siblings)
+    assert [one.rfilename for one in download.split(site, siblings, ask, commit)] == ["b.jsonl"]
+    model.files["README.md"] = card + b" " * download.CARD_MOST
+    with pytest.raises(Refused) as caught:
+        download.split(site, siblings, ask, commit)
+    assert caught.value.problems[0].message_key == "problem.data-missing.hub-files-unclear"

@@ -20,6 +20,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import httpx
 from huggingface_hub.errors import (
@@ -126,15 +127,38 @@ def split(hub: Site, siblings: list[RepoSibling], asked: HubFetch, commit: str) 
     """The files of a data set that are fetched. Raises `Refused` where nothing says which those are."""
     by_name = {one.rfilename: one for one in siblings if _safe(one.rfilename)}
     card = by_name.get(CARD)
-    words = io.BytesIO()
+    words = b""
     if card is not None and not asked.file and (card.size or 0) <= CARD_MOST:
-        http_get(hub.url(CARD, commit), words, headers=hub.headers())
-    found = choose(by_name, asked.file, words.getvalue().decode("utf-8", "replace"))
+        words = _card(hub, commit)
+    found = choose(by_name, asked.file, words.decode("utf-8", "replace"))
     if found.why is not None:
         names = ", ".join(map(harmless, found.shown[:NAMES_SHOWN])) + (" …" if len(found.shown) > NAMES_SHOWN else "")
         params: dict[str, Scalar] = {"files": names or "-", "count": len(found.shown), "file": asked.file}
         raise Refused([problem("data-missing", asked, f"hub-files-{found.why}", **params)])
     return [by_name[name] for name in found.files]
+
+
+class _Card(io.BytesIO):
+    """Takes no more than a card may hold, whatever its site said of its size."""
+
+    def write(self, block: Any, /) -> int:
+        if self.tell() + len(block) > CARD_MOST:
+            raise _TooLargeError
+        return super().write(block)
+
+
+class _TooLargeError(Exception):
+    pass
+
+
+def _card(hub: Site, commit: str) -> bytes:
+    """The card of a data set; empty where it is too large to be one."""
+    words = _Card()
+    try:
+        http_get(hub.url(CARD, commit), words, headers=hub.headers())
+    except _TooLargeError:
+        return b""
+    return words.getvalue()
 
 
 def _safe(name: str) -> bool:
