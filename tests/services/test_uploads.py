@@ -45,6 +45,16 @@ def test_the_same_file_is_kept_once_and_another_one_of_its_name_beside_it(tmp_pa
     assert sorted(paths.data.iterdir()) == sorted([paths.data / first.name, paths.data / second.name])
 
 
+@pytest.mark.parametrize("name", ["hub", "Hub", "data/hub"])
+def test_no_file_takes_the_place_of_the_folder_of_what_comes_from_a_hub(
+    tmp_path: Path, source: Path, name: str
+) -> None:
+    paths = Paths(tmp_path / "cache")
+    place = uploads.keep_data(paths, source, name)
+    assert place.name.lower().startswith("hub-") and not paths.hub_data.exists()
+    assert uploads.keep_data(paths, source, name) == place
+
+
 @pytest.mark.parametrize(
     "name", ["../../etc/passwd", "..\\..\\boot.ini", "/etc/shadow", ".hidden.jsonl", "...", "a\0b.json", "x" * 300]
 )

@@ -88,6 +88,8 @@ def _place(paths: Paths, file: Path, name: str, digest: str) -> Path:
     """Move the file to the first of its names that is free, or find it there already."""
     size = file.stat().st_size
     for candidate in _names(name, digest):
+        if candidate.lower() == paths.hub_data.name:  # the folder of what comes from a hub, there or not yet
+            continue
         place = confine(paths.data, [paths.data]) / candidate
         try:
             place.open("xb").close()
