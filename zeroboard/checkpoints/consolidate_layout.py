@@ -124,7 +124,8 @@ def make_plan(models: Sequence[ModelState], optim: Sequence[OptimState], *, shar
 def _judge_same(models: Sequence[ModelState], optim: Sequence[OptimState]) -> Iterator[Problem]:
     """All files are of one save, as far as they tell."""
     told: dict[str, tuple[str, Scalar]] = {}
-    for state in (*models, *optim):
+    states: list[ModelState | OptimState] = [*models, *optim]
+    for state in states:
         for field, value in _told(state):
             if value is None:
                 continue

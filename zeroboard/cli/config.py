@@ -21,8 +21,8 @@ def run(asked: argparse.Namespace, face: Face) -> int:
         untaken = [words.problem(problem, face.language) for problem in judged.untaken]
         face.print_json({"problems": problems, "config": judged.config, "fields": judged.fields, "untaken": untaken})
         return 0 if judged.ok else 1
-    for problem in problems:
-        face.problem(problem)
+    for one in problems:
+        face.problem(one)
     if judged.config is not None:
         face.print(json.dumps(judged.config, indent=2, ensure_ascii=False))
         for problem in judged.untaken:

@@ -143,7 +143,7 @@ def _fill(stream: FileIO, view: memoryview, place: Place) -> None:
 
 
 def _bytes(tensor: torch.Tensor) -> memoryview:
-    return memoryview(tensor.reshape(-1).view(torch.uint8).numpy())
+    return tensor.reshape(-1).view(torch.uint8).numpy().data
 
 
 def _refuse(output: Output, block: torch.Tensor) -> None:

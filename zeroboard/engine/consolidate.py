@@ -23,9 +23,10 @@ from zeroboard.checkpoints.folder import Folder, list_folder
 from zeroboard.checkpoints.inspect import ADAPTER_CONFIG, CONFIG
 from zeroboard.checkpoints.whole import whole_folder
 from zeroboard.checkpoints.writer import Entry, Piece, Shard, plan_shards, total_bytes, write_shards
+from zeroboard.contract.plan import Dtype
 from zeroboard.contract.problems import Problem, Scalar
 from zeroboard.contract.reports import Consolidation
-from zeroboard.contract.requests import Answer, ConsolidateRequest, Dtype
+from zeroboard.contract.requests import Answer, ConsolidateRequest
 from zeroboard.engine.channel import Channel, leave_when_asked
 from zeroboard.engine.consolidate_states import Tensors, read_states
 from zeroboard.engine.percents import Tell, told_by_percents
@@ -152,7 +153,7 @@ def _pieces(parameter: Parameter, tensors: Tensors, dtype: torch.dtype) -> Itera
     """The bytes of a tensor: as they are mapped where the type is the same, else through one small buffer."""
     buffer: torch.Tensor | None = None
     for part in parameter.parts:
-        for chunk in tensors.flat(part).split(CHUNK):
+        for chunk in tensors.flat(part).split(CHUNK):  # type: ignore[no-untyped-call]
             if chunk.dtype == dtype:
                 yield _bytes(chunk)
                 continue
@@ -162,7 +163,7 @@ def _pieces(parameter: Parameter, tensors: Tensors, dtype: torch.dtype) -> Itera
 
 
 def _bytes(tensor: torch.Tensor) -> memoryview:
-    return memoryview(tensor.view(torch.uint8).numpy())
+    return tensor.view(torch.uint8).numpy().data
 
 
 def _elements(shape: tuple[int, ...]) -> int:

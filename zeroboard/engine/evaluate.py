@@ -70,4 +70,4 @@ def evaluation_loss(
     if dist.is_initialized():
         dist.all_reduce(sums)
     total, learned = sums.tolist()
-    return total / learned
+    return float(total / learned)

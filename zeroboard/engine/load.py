@@ -108,7 +108,7 @@ def _explained(error: CannotLoad, path: Path, base: Path | None) -> CannotLoad:
         return error
     checks = verify_files(path, base=base, values=False).checks
     faults = [check for check in checks if check.verdict == "fail"]
-    return CannotLoad("model-unsupported", faults[0].says, **faults[0].params) if faults else error
+    return CannotLoad("model-unsupported", faults[0].says, damaged=True, **faults[0].params) if faults else error
 
 
 def _load_result(path: Path, base: Path | None, trust_remote_code: bool, on_step: OnStep) -> Loaded:
@@ -235,8 +235,8 @@ def choose_place(folder: Folder) -> tuple[str, torch.dtype]:
     for dtype in dict.fromkeys((torch.float32, stored)):
         if elements * dtype.itemsize <= room:
             return "cpu", dtype
-    needed, free = (f"{size / 2**30:,.1f} GiB" for size in (elements * stored.itemsize, max(room, 0)))
-    raise CannotLoad("host-memory", "load.no-memory", damaged=False, needed=needed, available=free)
+    needed, available = (f"{size / 2**30:,.1f} GiB" for size in (elements * stored.itemsize, max(room, 0)))
+    raise CannotLoad("host-memory", "load.no-memory", damaged=False, needed=needed, available=available)
 
 
 def available_memory() -> int:
@@ -296,7 +296,7 @@ def _as_problem(folder: Folder) -> Iterator[None]:
 def _broken(error: BrokenFile) -> CannotLoad:
     """A file of ours to judge has its own sentence."""
     params: dict[str, Scalar] = {name: v if isinstance(v, (int, float)) else str(v) for name, v in error.params.items()}
-    return CannotLoad("model-unsupported", error.says, **params)
+    return CannotLoad("model-unsupported", error.says, damaged=True, **params)
 
 
 class _Collector(logging.Handler):

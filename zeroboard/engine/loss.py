@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import nn
@@ -104,5 +105,6 @@ def learned_loss(
 
 def can_keep_positions(model: nn.Module) -> bool:
     """Whether the model computes scores for chosen positions only."""
-    inner = model.get_base_model() if hasattr(model, "get_base_model") else model
+    base: Any = getattr(model, "get_base_model", None)  # of peft
+    inner: Any = model if base is None else base()
     return "logits_to_keep" in inspect.signature(inner.forward).parameters

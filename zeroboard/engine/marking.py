@@ -123,11 +123,16 @@ def _quick(one: Rendered, encoding: Encoding, special: frozenset[int]) -> Sample
         first, closing = encoding.char_to_token(start), encoding.char_to_token(end)
         if first is None or closing is None or ids[closing] not in special:
             return None
-        before = encoding.token_to_chars(first - 1)[1] if first else 0
-        if before != start or encoding.token_to_chars(closing - 1)[1] != end:
+        if _end(encoding, first - 1) != start or _end(encoding, closing - 1) != end:
             return None
         learned[first : closing + 1] = b"\1" * (closing + 1 - first)
     return Sample(ids=ids, learned=learned, folded=one.folded)
+
+
+def _end(encoding: Encoding, token: int) -> int:
+    """Where a token ends in the text, in characters; 0 before the first."""
+    place = encoding.token_to_chars(token) if token >= 0 else None
+    return 0 if place is None else place[1]
 
 
 def _ends(encoding: Encoding) -> Encoded:

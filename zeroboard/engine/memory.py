@@ -16,7 +16,7 @@ PAUSE = 3.0
 
 def peak_memory() -> int:
     """Bytes."""
-    if torch.cuda.is_initialized():
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return int(torch.cuda.max_memory_allocated())
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # Linux tells KiB
 

@@ -41,13 +41,14 @@ def load_model(spec: RunSpec, resolved: Resolved) -> nn.Module:
     `TrainingArguments` with the DeepSpeed configuration must be alive). Raises `OSError` where the folder holds no
     model, `ValueError` where weights are missing or LoRA's targets name no layer.
     """
-    model, told = AutoModelForCausalLM.from_pretrained(
+    loaded: Any = AutoModelForCausalLM.from_pretrained(
         resolved.model_path,
         dtype=weights_dtype(resolved),
         local_files_only=True,
         trust_remote_code=spec.model.trust_remote_code,
         output_loading_info=True,
     )
+    model, told = loaded  # what `output_loading_info` adds
     missing = sorted(told["missing_keys"])
     if missing:  # the library would begin with random numbers in their place, and only warn
         raise ValueError(

@@ -126,7 +126,7 @@ class _Sums:
         self._sums = sums.to("cpu", non_blocking=True)
         self._arrived = None
         if sums.device.type == "cuda":
-            self._arrived = torch.cuda.Event()
+            self._arrived = torch.cuda.Event()  # type: ignore[no-untyped-call]
             self._arrived.record()
 
     def read(self) -> list[int]:

@@ -161,7 +161,7 @@ def frozen_released(model: nn.Module) -> bool | None:
 
     None where no frozen parameter is sharded. DeepSpeed keeps small parameters gathered on purpose (`ds_persist`).
     """
-    frozen = [p for p in model.parameters() if hasattr(p, "ds_tensor") and not p.requires_grad]
+    frozen: list[Any] = [p for p in model.parameters() if hasattr(p, "ds_tensor") and not p.requires_grad]
     return all(p.data.numel() == 0 or p.ds_persist for p in frozen) if frozen else None
 
 
@@ -205,7 +205,7 @@ class ProofTaker(TrainerCallback):
         """The fields of this rank's `RankProof`."""
         weights = parameter_tensors(model)
         states = optimizer_tensors(optimizer, weights)
-        engine = self.trainer.model_wrapped if self.trainer else None
+        engine: Any = self.trainer.model_wrapped if self.trainer else None
         zero = isinstance(engine, deepspeed.DeepSpeedEngine)
         on_disk = swapped_parameters(model), swapped_bytes(innermost(optimizer))
         return {

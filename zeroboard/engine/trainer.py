@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -56,7 +56,7 @@ class SupervisedTrainer(Trainer):
         """What is evaluated; None: nothing is."""
         # `num_items_in_batch` is divided by here, and by nobody else
         self.model_accepts_loss_kwargs = True
-        self._keeps_positions = can_keep_positions(self.model)
+        self._keeps_positions = can_keep_positions(cast(nn.Module, self.model))
 
     def get_batch_samples(
         self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device
@@ -89,7 +89,7 @@ class SupervisedTrainer(Trainer):
         self.reporter.heart.at("forward")
         loss = learned_loss(model, inputs, num_items_in_batch, keeps_positions=self._keeps_positions)
         self.reporter.heart.at("backward")
-        return loss * self.accelerator.num_processes
+        return cast(torch.Tensor, loss * self.accelerator.num_processes)
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
         """The loss on the rows that are held out, told as an event, once a step; called by all ranks.

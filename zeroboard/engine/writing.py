@@ -214,7 +214,8 @@ def held_out(marks: Sequence[int], share: float) -> set[int]:
     if len(groups) < 2:
         return set()
     wanted = max(1, round(share * len(marks)))
-    taken, left = set(), wanted
+    taken: set[int] = set()
+    left = wanted
     for mark in sorted(groups):
         if groups[mark] <= left and len(taken) < len(groups) - 1:
             taken.add(mark)

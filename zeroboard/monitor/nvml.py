@@ -285,7 +285,7 @@ def _ask(call: Callable[[], T], errors: dict[str, str], field: str) -> T | None:
     return None
 
 
-_WORDS = {
+_WORDS: dict[int, str] = {
     value: name.removeprefix("NVML_ERROR_") for name, value in vars(pynvml).items() if name.startswith("NVML_ERROR_")
 }
 

@@ -107,7 +107,7 @@ def moved(plan: Plan, host: HostFacts) -> tuple[Problem, ...]:
     there = {gpu.uuid for gpu in visible_gpus(host)}
     for uuid in wanted:
         if uuid not in there:
-            params = {"uuid": uuid, "found": len(there)}
+            params = {"uuid": uuid, "found": str(len(there))}
             says = "problem.gpu-unavailable.unknown"
             found.append(Problem(code="gpu-unavailable", field="devices.gpus", says=says, params=params))
     return tuple(problem for problem in found if problem.code not in told)
@@ -192,8 +192,8 @@ def _inputs(plan: Plan) -> list[DoctorCheck]:
         params = {"rows": plan.tokens.rows, "learned": plan.tokens.learned}
         found.append(DoctorCheck(name="data", verdict="pass", says="preflight.data.tokens", params=params))
     elif data is not None:
-        params = {"path": data.data_path, "format": data.data_format}
-        found.append(DoctorCheck(name="data", verdict="pass", says="preflight.data.ok", params=params))
+        read = {"path": data.data_path, "format": data.data_format}
+        found.append(DoctorCheck(name="data", verdict="pass", says="preflight.data.ok", params=read))
     else:
         found.append(DoctorCheck(name="data", verdict="skip", says="preflight.data.none"))
     return found

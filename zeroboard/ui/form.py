@@ -68,8 +68,8 @@ def widgets() -> tuple[Widget, ...]:
     for field in fields():
         card = card_of(field.key)
         if field.kind == "mapping":
-            keys = [f"{field.key}.{name}" for name in field.choices]
-            found += [Widget(key=key, field=field, card=card, advanced=True, choices=()) for key in keys]
+            names = [f"{field.key}.{name}" for name in field.choices]
+            found += [Widget(key=name, field=field, card=card, advanced=True, choices=()) for name in names]
             continue
         if field.kind == "parts":
             inner = [(n, one) for n in range(MOST_MIXED) for one in field.inner]
@@ -154,7 +154,7 @@ def _rows(field: FieldFacts, parts: Sequence[Mapping[str, Any]]) -> dict[str, An
     """The same as widgets show it; those that are left over are empty."""
     found: dict[str, Any] = {}
     for n in range(MOST_MIXED):
-        part = parts[n] if n < len(parts) else {"path": "", "weight": 1.0, "columns": {}}
+        part: Mapping[str, Any] = parts[n] if n < len(parts) else {"path": "", "weight": 1.0, "columns": {}}
         columns = ", ".join(f"{ours}={theirs}" for ours, theirs in part["columns"].items())
         found |= {
             f"{MIXED}{n}.path": part["path"],

@@ -110,9 +110,7 @@ def build(spec: RunSpec, choices: prepare.Choices, host: HostFacts, lang: Langua
                 extra["mix"] = mixing.build(
                     filled,
                     lang,
-                    lambda start, of=mixed: _controls(
-                        [w for w in of if w.key.startswith(start)], filled, choices, host, lang, made
-                    ),
+                    partial(_mixed, mixed, filled, choices, host, lang, made),
                 )
                 named = [w for w in mine if w.key.startswith(form.COLUMNS)]
                 mine = [w for w in mine if w not in named]
@@ -163,6 +161,19 @@ def build(spec: RunSpec, choices: prepare.Choices, host: HostFacts, lang: Langua
 def _plain(widget: Widget, host: HostFacts) -> bool:
     """Whether a widget stands in the open: the picker of GPUs does where there are GPUs to pick."""
     return not widget.advanced if widget.key != "devices.gpus" else bool(visible_gpus(host))
+
+
+def _mixed(
+    mine: Sequence[Widget],
+    filled: Mapping[str, Any],
+    choices: prepare.Choices,
+    host: HostFacts,
+    lang: Language,
+    made: dict[str, Component],
+    start: str,
+) -> None:
+    """The widgets of a further file, those whose keys begin so."""
+    _controls([widget for widget in mine if widget.key.startswith(start)], filled, choices, host, lang, made)
 
 
 def _grid(

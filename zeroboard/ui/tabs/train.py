@@ -194,8 +194,12 @@ def wire(desk: Desk, parts: Parts, preview_tab: PreviewTab) -> SetUp:
         counts = uncounted(spec, spec.train.max_steps)
         if counts:
             yield telling(0.0)
+
+        def write(told: Callable[[Progress], None]) -> tuple[Written, Plan]:
+            return _write(spec, written, told)
+
         try:
-            for said in stream(lambda told: _write(spec, written, told)):
+            for said in stream(write):
                 if isinstance(said, Came):
                     if counts:
                         yield {parts.why: ""}
