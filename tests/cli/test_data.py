@@ -92,6 +92,17 @@ def test_further_files_and_one_that_is_measured_are_judged_together(
         assert main(["data", str(first), "--more", str(second), weight]) == 2
 
 
+def test_a_file_that_is_named_twice_is_refused_as_a_plan_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, other = (write(tmp_path / name, [{"instruction": name, "output": "a"}]) for name in ("a.jsonl", "b.jsonl"))
+    (tmp_path / "link.jsonl").symlink_to(other)
+    for again in (one, tmp_path / "link.jsonl"):
+        assert main(["data", str(one), "--more", str(other), "1", "--more", str(again), "0.5", "--json"]) == 1
+        (told,) = json.loads(capsys.readouterr().out)["problems"]
+        assert (told["code"], told["field"]) == ("value-range", "data.more") and str(again) in told["message"]
+
+
 def test_what_takes_long_shows_its_progress_on_standard_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,3 +142,4 @@ def test_columns_are_read_as_they_are_said_to_be(tmp_path: Path, capsys: pytest.
     assert found["format"] == "alpaca" and found["rows"]["usable"] == 2
     assert [p["code"] for p in found["problems"]] == ["columns-mapped"]
     assert main(["data", str(path), "--column", "answer=Entgegnung"]) == 2
+    assert main(["data", str(path), *said, "--column", "output=Anliegen"]) == 2, "which of the two is meant?"

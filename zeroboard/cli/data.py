@@ -12,9 +12,11 @@ from zeroboard.cli.fetch import come
 from zeroboard.contract.mix import DataPart, Mix
 from zeroboard.contract.requests import Progress
 from zeroboard.contract.spec import DataSpec, MixedFile
+from zeroboard.errors import Refused
 from zeroboard.messages import Language, say
+from zeroboard.planning.data_rules import named_twice
 from zeroboard.services import words
-from zeroboard.services.judging import judge_data, located, mix_at
+from zeroboard.services.judging import data_file, judge_data, located, mix_at
 from zeroboard.services.tokens import with_tokens
 
 LENGTH = DataSpec.model_fields["max_length"]
@@ -30,7 +32,7 @@ def configure(parser: argparse.ArgumentParser, language: Language) -> None:
     said = say("cli.data.max-length", language, default=default)
     parser.add_argument("--max-length", metavar="N", type=_length, default=default, help=said)
     parser.add_argument(
-        "--column", metavar="OURS=THEIRS", type=_column, action="append", default=[],
+        "--column", metavar="OURS=THEIRS", type=_column, action=_Column, default=(),
         help=say("cli.data.column", language),
     )  # fmt: skip
     parser.add_argument("--weight", metavar="W", type=_weight, default=1.0, help=say("cli.data.weight", language))
@@ -38,6 +40,18 @@ def configure(parser: argparse.ArgumentParser, language: Language) -> None:
         "--more", metavar=("FILE", "W"), nargs=2, action=_More, default=(), help=say("cli.data.more", language)
     )
     parser.add_argument("--eval", metavar="FILE", default="", help=say("cli.data.eval", language))
+
+
+class _Column(argparse.Action):
+    """What a column means, said once of each."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: str | None = None
+    ) -> None:
+        before = getattr(namespace, self.dest)
+        if values[0] in dict(before):
+            raise argparse.ArgumentError(self, "=".join(values))
+        setattr(namespace, self.dest, (*before, values))
 
 
 class _More(argparse.Action):
@@ -93,8 +107,12 @@ def run(asked: argparse.Namespace, face: Face) -> int:
     )
     for path in (asked.file, *wish.paths):
         come(face, path, "dataset")
-    mix = mix_at(face.paths, wish)
-    report = judge_data(located(face.paths, asked.file), told, columns=columns, mix=mix)
+    mix, file = mix_at(face.paths, wish), located(face.paths, asked.file)
+    names = (asked.file, *(one.path for one in asked.more))
+    twice = named_twice([str(data_file(file)), *(one.path for one in mix.more)], names)
+    if twice:
+        raise Refused(twice)
+    report = judge_data(file, told, columns=columns, mix=mix)
     if asked.model is not None:
         report = with_tokens(
             face.paths,
@@ -110,7 +128,6 @@ def run(asked: argparse.Namespace, face: Face) -> int:
     if face.json:
         face.print_json(said)
     else:
-        names = (asked.file, *(one.path for one in asked.more))
         _show(face, said, path=report.path, mixed=tuple(zip(names, mix.weights, strict=True)))
     asked_in_vain = asked.model is not None and (report.tokens is None or not report.tokens.rows)
     if report.evaluation is not None and report.evaluation.usable <= report.evaluation.overlap:

@@ -20,22 +20,29 @@ def read_from(data: DataSpec) -> Iterator[tuple[str, str]]:
         yield "data.eval_path", data.eval_path.strip()
 
 
+def named_twice(parts: Sequence[str], names: Sequence[str]) -> list[Problem]:
+    """The files of `parts` that are there once already, also by a link; `names` are what the user calls them."""
+    first: dict[Path, str] = {}
+    found = []
+    for path, name in zip(parts, names, strict=True):
+        place = Path(path).resolve()
+        if place in first:
+            params: dict[str, Scalar] = {"path": path, "first": first[place], "second": name}
+            found.append(problem("value-range", "data.more", "twice", params))
+        first.setdefault(place, name)
+    return found
+
+
 def data_told_apart(facts: Facts) -> list[Problem]:
     """A file that is named twice: its weights would have to be added, and what is measured must not be trained on."""
-    data, found = facts.data, []
+    data = facts.data
     if data is None:
         return []
     parts = [data.path, *(part.path for part in data.mix.more)]
     names = [path for field, path in read_from(facts.spec.data) if field != "data.eval_path"]
-    first: dict[Path, str] = {}
-    for path, name in zip(parts, names, strict=True):
-        place = Path(path).resolve()
-        if place in first:
-            params = {"path": path, "first": first[place], "second": name}
-            found.append(problem("value-range", "data.more", "twice", params))
-        first.setdefault(place, name)
+    found = named_twice(parts, names)
     held_out = data.mix.held_out
-    if held_out is not None and Path(held_out.path).resolve() in first:
+    if held_out is not None and Path(held_out.path).resolve() in {Path(path).resolve() for path in parts}:
         params = {"path": facts.spec.data.eval_path.strip()}
         found.append(problem("value-range", "data.eval_path", "measured", params))
     return found
