@@ -1,10 +1,11 @@
-"""Folders that runs swap to: only those that a run made are removed, and those of runs that are gone are named."""
+"""Folders that runs swap to: only those that a run made are removed."""
 
 from __future__ import annotations
 
 import errno
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from zeroboard import swapfolders
 from zeroboard.errors import UnsafePath
 from zeroboard.paths import Paths, RunPaths
-from zeroboard.swapfolders import MARK, claim, left_over, named, remove
+from zeroboard.swapfolders import MARK, claim, named, remove
 
 
 @pytest.fixture
@@ -42,9 +43,9 @@ def of_another_process(where: Path, **changes: Any) -> None:
 def test_a_run_removes_the_folder_that_it_made_with_all_that_lies_there(tmp_path: Path, run: RunPaths) -> None:
     folder = tmp_path / "fast" / "a-run"
     assert named(json.loads((run.folder / swapfolders.CONFIG).read_text())) == (folder,)
-    claim(folder, run)
+    claim(folder, run, started=time.time())
     fill(folder)
-    claim(folder, run)  # the run is started once more
+    claim(folder, run, started=time.time())  # the run is started once more
     remove((folder,), run)
     assert not folder.exists() and (tmp_path / "fast").is_dir()
 
@@ -53,16 +54,28 @@ def test_what_the_run_did_not_make_stays(tmp_path: Path, run: RunPaths) -> None:
     folder = tmp_path / "fast" / "a-run"
     fill(folder)
     with pytest.raises(UnsafePath):
-        claim(folder, run)
+        claim(folder, run, started=time.time())
     remove((folder, tmp_path / "fast"), run)
     assert (folder / "zero_stage_3").is_dir() and not (folder / MARK).exists()
+
+
+def test_an_empty_folder_of_a_rank_that_was_killed_before_its_mark_is_taken(tmp_path: Path, run: RunPaths) -> None:
+    folder = tmp_path / "fast" / "a-run"
+    folder.mkdir()
+    claim(folder, run, started=time.time())
+    assert (folder / MARK).exists()
+    remove((folder,), run)
+    (tmp_path / "empty").mkdir()
+    folder.symlink_to(tmp_path / "empty", target_is_directory=True)
+    with pytest.raises(UnsafePath):
+        claim(folder, run, started=time.time())
 
 
 def test_a_link_or_the_mark_of_another_run_gives_no_leave_to_remove(tmp_path: Path, run: RunPaths) -> None:
     other = Paths(tmp_path / "elsewhere").run("a-run")  # the same name, of another installation
     other.folder.mkdir(parents=True)
     folder = tmp_path / "fast" / "a-run"
-    claim(folder, other)
+    claim(folder, other, started=time.time())
     remove((folder,), run)
     assert (folder / MARK).exists()
     away = folder.rename(tmp_path / "away")
@@ -75,7 +88,7 @@ def test_a_link_or_the_mark_of_another_run_gives_no_leave_to_remove(tmp_path: Pa
 def test_what_lies_behind_a_link_in_the_folder_is_not_removed(tmp_path: Path, run: RunPaths) -> None:
     folder, kept = tmp_path / "fast" / "a-run", tmp_path / "kept"
     fill(kept)
-    claim(folder, run)
+    claim(folder, run, started=time.time())
     (folder / "link").symlink_to(kept, target_is_directory=True)
     remove((folder,), run)
     assert not folder.exists() and (kept / "zero_stage_3").is_dir()
@@ -84,7 +97,7 @@ def test_what_lies_behind_a_link_in_the_folder_is_not_removed(tmp_path: Path, ru
 @pytest.mark.skipif(os.geteuid() == 0, reason="root removes what it likes")
 def test_what_cannot_be_removed_now_keeps_its_mark(tmp_path: Path, run: RunPaths) -> None:
     folder = tmp_path / "fast" / "a-run"
-    claim(folder, run)
+    claim(folder, run, started=time.time())
     fill(folder)
     (folder / "zero_stage_3").chmod(0o500)
     remove((folder,), run)
@@ -98,7 +111,7 @@ def test_a_disk_that_fails_breaks_no_end_of_a_run_and_is_said(
     tmp_path: Path, run: RunPaths, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     folder = tmp_path / "fast" / "a-run"
-    claim(folder, run)
+    claim(folder, run, started=time.time())
     (folder / "0.tensor.swp").write_bytes(bytes(4096))
 
     def fail(path: Path, **options: bool) -> None:
@@ -110,19 +123,3 @@ def test_a_disk_that_fails_breaks_no_end_of_a_run_and_is_said(
     assert (folder / MARK).exists() and "Read-only" in caplog.text
     remove((folder,), run)
     assert not folder.exists()
-
-
-def test_the_folder_of_a_run_that_is_gone_is_named_with_its_size_and_that_of_one_that_lives_is_not(
-    tmp_path: Path, run: RunPaths
-) -> None:
-    paths, folder = Paths(tmp_path / "cache"), tmp_path / "fast" / "a-run"
-    assert left_over(paths) == ()
-    claim(folder, run)
-    fill(folder)
-    (tmp_path / "fast" / "somebody-else").mkdir()
-    assert left_over(paths) == ()  # this process made it, and lives
-    of_another_process(folder, host="another-machine")
-    assert left_over(paths) == ()  # who can tell
-    of_another_process(folder, host=os.uname().nodename)
-    (found,) = left_over(paths)
-    assert (found.run, found.folder) == ("a-run", folder) and 4096 <= found.bytes < 5000

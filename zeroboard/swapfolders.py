@@ -3,7 +3,7 @@
 A run swaps to a folder of its own (its id) within the one that a person named on a fast disk. Hundreds of gigabytes may
 lie there, and nothing needs them once the ranks are gone. They are removed by the first rank of each machine as it
 ends, well or badly, and by the supervisor after it, for a rank that was killed removes nothing. What both missed (the
-machine was switched off, another launcher's run was killed) is found by `left_over`, and named.
+machine was switched off, another launcher's run was killed) is found by `runs.leftovers`, and named.
 
 Covered: a folder of that name that somebody else made, a link in its place, a mark of another run.
 Not covered: disks of other machines; there each machine's own ranks remove theirs.
@@ -11,22 +11,18 @@ Not covered: disks of other machines; there each machine's own ranks remove thei
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import os
 import shutil
 import socket
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from zeroboard.errors import UnsafePath
 from zeroboard.files import read_json, to_json, write_atomic
-from zeroboard.paths import Paths, RunPaths
+from zeroboard.paths import RunPaths
 
 log = logging.getLogger(__name__)
 
@@ -34,17 +30,6 @@ MARK = ".zeroboard-swap.json"
 """Within a run's folder for swapping: whose it is, and which process made it."""
 CONFIG = "ds_z3_offload_config.json"
 """The one DeepSpeed file that may swap: nothing below stage 3 does."""
-CLOCK = 2.0
-"""Seconds by which two readings of a process's start may differ."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeftOver:
-    """A folder that a run which is gone has left."""
-
-    run: str
-    folder: Path
-    bytes: int
 
 
 def named(config: Any) -> tuple[Path, ...]:
@@ -60,26 +45,31 @@ def planned(files: dict[str, str]) -> tuple[Path, ...]:
     return named(json.loads(files[CONFIG])) if CONFIG in files else ()
 
 
-def claim(folder: Path, run: RunPaths) -> None:
-    """Make a run's folder and mark it. Raises `UnsafePath` where one is there that is not the run's, and `OSError`."""
+def claim(folder: Path, run: RunPaths, *, started: float) -> None:
+    """Make a run's folder and mark it as this process's, which began at `started` (epoch seconds).
+
+    An empty folder will do: a rank may have been killed before it set its mark. Raises `UnsafePath` where one is there
+    that is not the run's, and `OSError`.
+    """
     try:
         folder.mkdir()
     except FileExistsError as error:
-        if not is_own(folder, run):
+        empty = folder.is_dir() and not folder.is_symlink() and not any(folder.iterdir())
+        if not empty and not is_own(folder, run):
             raise UnsafePath("error.swap-taken", path=str(folder)) from error
     mark = {
         "run": run.id,
         "folder": str(run.folder.resolve()),
         "host": socket.gethostname(),
         "pid": os.getpid(),
-        "started": psutil.Process().create_time(),
+        "started": started,
     }
     write_atomic(folder / MARK, to_json(mark))
 
 
 def is_own(folder: Path, run: RunPaths) -> bool:
     """Whether a folder is the one that this very run made: its name, no link, and the mark in it."""
-    mark = _mark(folder)
+    mark = mark_in(folder)
     return folder.name == run.id == mark.get("run") and mark.get("folder") == str(run.folder.resolve())
 
 
@@ -107,32 +97,7 @@ def _empty(folder: Path) -> None:
         folder.rmdir()
 
 
-def left_over(paths: Paths) -> tuple[LeftOver, ...]:
-    """What runs of ours that are gone have left in the places that any run of ours has swapped to."""
-    places = {folder.parent for config in paths.runs.glob(f"*/{CONFIG}") for folder in _named_in(config)}
-    found = []
-    for place in sorted(places):
-        for folder in _folders(place):
-            mark = _mark(folder)
-            ours = mark.get("run") == folder.name and mark.get("folder") == str(paths.run(folder.name).folder.resolve())
-            if ours and not _running(mark):
-                found.append(LeftOver(run=folder.name, folder=folder, bytes=_bytes(folder)))
-    return tuple(found)
-
-
-def _named_in(config: Path) -> tuple[Path, ...]:
-    try:
-        return named(read_json(config))
-    except (OSError, ValueError):
-        return ()
-
-
-def _folders(place: Path) -> Iterator[Path]:
-    with contextlib.suppress(OSError):  # a disk that is not there now
-        yield from sorted(path for path in place.iterdir() if (path / MARK).is_file())
-
-
-def _mark(folder: Path) -> dict[str, Any]:
+def mark_in(folder: Path) -> dict[str, Any]:
     """What stands in the mark; empty where the folder is a link or none, or the mark cannot be read."""
     if folder.is_symlink() or not (folder / MARK).is_file() or (folder / MARK).is_symlink():
         return {}
@@ -141,24 +106,3 @@ def _mark(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return mark if isinstance(mark, dict) else {}
-
-
-def _running(mark: dict[str, Any]) -> bool:
-    """Whether the process that made it still runs; of another machine's that is not known, so it is taken to."""
-    if mark.get("host") != socket.gethostname():
-        return True
-    try:
-        process = psutil.Process(int(mark["pid"]))
-        same = abs(process.create_time() - float(mark["started"])) <= CLOCK
-        return same and process.status() != psutil.STATUS_ZOMBIE
-    except (psutil.Error, KeyError, TypeError, ValueError):
-        return False
-
-
-def _bytes(folder: Path) -> int:
-    total = 0
-    for above, _, names in os.walk(folder):
-        for name in names:
-            with contextlib.suppress(OSError):
-                total += (Path(above) / name).lstat().st_size
-    return total

@@ -25,8 +25,9 @@ from zeroboard.engine.consolidate import consolidate
 from zeroboard.engine.operators import build_root
 from zeroboard.errors import Refused
 from zeroboard.paths import Paths, RunPaths
-from zeroboard.swapfolders import left_over, remove
+from zeroboard.runs.leftovers import left_over
 from zeroboard.swapfolders import planned as swapfolders_of
+from zeroboard.swapfolders import remove
 from zeroboard.zero.promise import judge_proof
 
 needs_operator = pytest.mark.skipif(

@@ -139,7 +139,7 @@ def test_what_a_run_has_swapped_to_a_disk_does_not_outlive_it(
 ) -> None:
     run = make_run(paths, *way, swap=tmp_path)
     folder, kept = tmp_path / run.id, tmp_path / "somebody-else"
-    swapfolders.claim(folder, run)  # as the first rank does, which here leaves it
+    swapfolders.claim(folder, run, started=time.time())  # as the first rank does, which here leaves it
     (folder / "0.tensor.swp").write_bytes(bytes(4096))
     kept.mkdir()
     assert live(run).state == ("failed" if way else "finished")

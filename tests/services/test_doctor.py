@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from pathlib import Path
 
 from zeroboard import swapfolders
@@ -44,7 +45,7 @@ def test_what_a_run_that_is_gone_has_left_on_a_disk_is_named_with_its_size(tmp_p
     run = paths.run("a-run")
     config = {"zero_optimization": {"offload_optimizer": {"device": "nvme", "nvme_path": str(folder)}}}
     write_atomic(run.folder / swapfolders.CONFIG, to_json(config))
-    swapfolders.claim(folder, run)
+    swapfolders.claim(folder, run, started=time.time())
     mark = read_json(folder / swapfolders.MARK)
     write_atomic(folder / swapfolders.MARK, to_json(mark | {"started": 1.0}))  # that process is gone
     with (folder / "0.tensor.swp").open("wb") as swapped:

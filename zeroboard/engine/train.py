@@ -13,6 +13,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import psutil
 import torch
 import torch.distributed as dist
 import yaml
@@ -98,7 +99,7 @@ def train(run: RunPaths, reporter: Reporter) -> None:
     if config is not None:
         if first_here():  # before any rank can write there: the process group stands up below
             for folder in swapfolders.named(config):
-                swapfolders.claim(folder, run)
+                swapfolders.claim(folder, run, started=psutil.Process().create_time())
         start_deepspeed(resolved.backend)
     arguments = training_arguments(run, spec, resolved, config)
     reporter.launching(0.3, "progress.launch.load")

@@ -11,7 +11,6 @@ import os
 import socket
 from dataclasses import dataclass
 
-from zeroboard import swapfolders
 from zeroboard.catalogue import MODELS
 from zeroboard.contract.folders import FolderFacts
 from zeroboard.contract.host import HostFacts
@@ -26,6 +25,7 @@ from zeroboard.planning.machine import cuda_problems
 from zeroboard.planning.peers import P2P_DRIVER, P2P_NEVER, numbers, without_p2p
 from zeroboard.planning.planner import SCRUBBED
 from zeroboard.planning.visible import hidden, visible_gpus
+from zeroboard.runs.leftovers import left_over
 from zeroboard.services import host as hosts
 from zeroboard.services import toolchain as tools
 from zeroboard.services.folders import output_folder
@@ -231,7 +231,7 @@ def _output(output: FolderFacts) -> DoctorCheck:
 
 def _swap(paths: Paths) -> DoctorCheck:
     """What runs that are gone have left on disks that they swapped to; it is named, and never removed from here."""
-    left = swapfolders.left_over(paths)
+    left = left_over(paths)
     if not left:
         return _check("swap", "pass", "doctor.swap.ok")
     names = "; ".join(f"{one.folder} ({_gib(one.bytes)} GiB)" for one in left[:NAMED])
