@@ -24,6 +24,13 @@ def test_a_weight_is_how_often_the_rows_of_a_file_are_seen(rows: int, weight: fl
     assert seen(rows, weight) == samples
 
 
+def test_a_file_is_told_by_the_field_that_names_it_or_its_folder() -> None:
+    mix = Mix(more=(DataPart(path="/d/b"), DataPart(path="/d/c")), held_out=DataPart(path="/d/e.jsonl"))
+    assert [mix.field_of(path) for path in ("/d/a.jsonl", "/d/bb", "/d/b/1.jsonl", "/d/c", "/d/e.jsonl")] == [
+        "data.path", "data.path", "data.more", "data.more", "data.eval_path",
+    ]  # fmt: skip
+
+
 def test_only_a_weight_that_is_no_whole_number_leaves_a_choice_to_the_seed() -> None:
     assert not PLAIN.drawn and not Mix(weight=3.0).drawn
     assert Mix(weight=0.5).drawn and Mix(more=(DataPart(path="b", weight=1.5),)).drawn

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.tiny import CHATML, tiny_data, tiny_model
+from zeroboard.contract.mix import DataPart, Mix
 from zeroboard.contract.plan import read_tokens
 from zeroboard.contract.requests import VERB_LINE, Answer, Progress, TokeniseRequest
 from zeroboard.data.conversations import conversations
@@ -98,6 +99,19 @@ def test_missing_model_and_data_are_problems(tmp_path: Path, tiny_model_folder: 
         with pytest.raises(Refused) as refused:
             tokenise(request(data, model, tmp_path / "tokens" / "key"))
         assert [problem.code for problem in refused.value.problems] == [code]
+
+
+def test_a_file_that_is_gone_is_told_by_its_own_field(
+    tmp_path: Path, tiny_model_folder: Path, tiny_data_file: Path
+) -> None:
+    gone, there = DataPart(path=str(tmp_path / "gone.jsonl")), DataPart(path=str(tiny_data_file))
+    second = shutil.copy(tiny_data_file, tmp_path / "second.jsonl")
+    asked = request(second, tiny_model_folder, tmp_path / "tokens" / "key")
+    for mix, field in ((Mix(more=(there, gone)), "data.more"), (Mix(held_out=gone), "data.eval_path")):
+        with pytest.raises(Refused) as refused:
+            tokenise(asked.model_copy(update={"mix": mix}))
+        (problem,) = refused.value.problems
+        assert (problem.code, problem.field, problem.params["path"]) == ("data-missing", field, gone.path)
 
 
 def test_a_template_that_refuses_names_the_row(tmp_path: Path) -> None:

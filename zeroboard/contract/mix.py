@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import PurePath
 
 from zeroboard.contract.base import Record
 
@@ -37,6 +38,14 @@ class Mix(Record):
     def paths(self) -> tuple[str, ...]:
         """Of all files besides the one."""
         return tuple(part.path for part in (*self.more, self.held_out) if part is not None)
+
+    def field_of(self, path: str) -> str:
+        """The field of a spec that names a file, or the folder that it lies in."""
+        if any(PurePath(path).is_relative_to(part.path) for part in self.more):
+            return "data.more"
+        if self.held_out is not None and PurePath(path).is_relative_to(self.held_out.path):
+            return "data.eval_path"
+        return "data.path"
 
     @property
     def unweighed(self) -> Mix:

@@ -70,7 +70,8 @@ def _find(request: SampleRequest) -> Conversation:
             if one.row > request.row:
                 break
     except NotFound as error:
-        problem = Problem(code="data-missing", field="data.path", params={"path": request.data_path})
+        path = str(error.params.get("path", request.data_path))
+        problem = Problem(code="data-missing", field=request.mix.field_of(path), params={"path": path})
         raise Refused([problem]) from error
     raise Refused([Problem(code="data-refused", says="problem.data-refused.no-row", params={"row": request.row})])
 

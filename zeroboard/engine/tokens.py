@@ -122,7 +122,7 @@ def _read(request: TokeniseRequest, tokenizer: PreTrainedTokenizerBase, writer: 
             told(share, rows)
     except NotFound as error:
         path = str(error.params.get("path", request.data_path))
-        raise Refused([_problem("data-missing", "data.path", path=path)]) from error
+        raise Refused([_problem("data-missing", request.mix.field_of(path), path=path)]) from error
 
 
 def _rows(request: TokeniseRequest, read: OnProgress) -> Iterator[tuple[int | None, Judged]]:
