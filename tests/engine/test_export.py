@@ -134,6 +134,21 @@ def test_a_folder_from_elsewhere_takes_no_private_file_along(full: Path, tmp_pat
     assert not (tmp_path / "other").exists()
 
 
+def test_a_model_whose_small_files_are_links_to_where_they_are_shared_is_exported_and_not_published(
+    full: Path, tmp_path: Path
+) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    for file in full.iterdir():
+        (source / file.name).symlink_to(file.absolute())
+    with pytest.raises(Refused):
+        verb.export(ExportRequest(path=str(source), target=str(tmp_path / "other"), published=True))
+    verb.export(ExportRequest(path=str(source), target=str(tmp_path / "out")))
+    found = {entry.name: entry for entry in (tmp_path / "out").iterdir()}
+    assert {"config.json", "tokenizer.json"} <= set(found)
+    assert not any(entry.is_symlink() for entry in found.values())
+
+
 @pytest.mark.parametrize("ends", [OSError(errno.ENOSPC, "No space left on device"), SystemExit(143)])
 def test_what_ends_after_the_weights_leaves_nothing(
     ends: BaseException, adapter: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

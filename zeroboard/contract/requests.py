@@ -161,6 +161,8 @@ class ExportRequest(Record):
     """As in `ConsolidateRequest`, like `trust_pickles`."""
     trust_pickles: bool = False
     trust_remote_code: bool = False
+    published: bool = False
+    """It is sent to a hub when it is done: no link that leads out of a folder is followed."""
 
 
 class Exported(Record):

@@ -59,7 +59,8 @@ def export(request: ExportRequest, tell: Tell = lambda done, says, params: None)
     """Write the folder `request.target`. Raises `Refused` with all that is in the way, `NotFound`, `BrokenFile`."""
     path, target = Path(request.path), Path(request.target)
     kind = source_kind(list_folder(path))
-    if problems := [problem for home in _homes(request, path) for problem in judge_links(home)]:
+    homes = _homes(request, path)
+    if problems := [problem for home in homes for problem in judge_links(home, published=request.published)]:
         raise Refused(problems)
     if kind == "zero-checkpoint":
         notes = _from_states(request, target, tell)

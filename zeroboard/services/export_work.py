@@ -197,6 +197,7 @@ def _weights(paths: Paths, job: ExportPaths, wish: ExportWish, room: Path, recor
         runs=str(paths.runs),
         trust_pickles=wish.trust_pickles,
         trust_remote_code=wish.trust_remote_code,
+        published=bool(wish.push),
     )
     record.phase("weights", None, "export.starting")
     written = Exported.model_validate(_call("export", request, "weights", record))
