@@ -137,13 +137,22 @@ def test_why_nothing_comes_is_said_plainly(known: Hub, paths: Paths, monkeypatch
 
 
 @pytest.mark.parametrize(
-    "text", ["hub:name", "hub:a/b/../c", "hub:a/b/.git/x", "hub:a/b@", "hub:a--b/c", "hub:a/b//c", "hub:a/b/\\c"]
-)
+    "text",
+    [
+        "hub:name", "hub:a/b/../c", "hub:a/b/d/../c", "hub:a/b/.git/x", "hub:a/b@", "hub:a--b/c", "hub:a..b/c",
+        "hub:a/b@v1..v2/c", "hub:a/b//c", "hub:a/b/\\c",
+    ],
+)  # fmt: skip
 def test_what_no_hub_can_have_is_never_asked_for(text: str, paths: Paths) -> None:
     assert parse(text, "dataset") is None
     assert refused(paths, text).message_key == "problem.data-missing.hub-name"
     found = Judging(paths).look(text).problem(text)
     assert found is not None and found.message_key == "problem.data-missing.hub-name"
+
+
+def test_two_dots_within_a_name_lead_nowhere_else() -> None:
+    named = parse("hub:a/b@v1/d/rows..2024.jsonl", "dataset")
+    assert named is not None and (named.repository, named.revision, named.file) == ("a/b", "v1", "d/rows..2024.jsonl")
 
 
 def test_a_wrong_path_never_becomes_a_name_of_the_hub(known: Hub, paths: Paths) -> None:

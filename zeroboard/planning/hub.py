@@ -72,7 +72,7 @@ def parse(text: str, kind: HubKind = "model") -> HubRef | None:
     pattern = _MODEL if kind == "model" else _DATA
     prefix = next((prefix for prefix in PREFIXES if text.startswith(prefix)), None)
     found = pattern.fullmatch(text.removeprefix(prefix)) if prefix is not None else None
-    if prefix is None or found is None or "--" in found[1] or ".." in text:
+    if prefix is None or found is None or "--" in found[1] or any(".." in part for part in found.groups("")[:2]):
         return None
     file = (found[3] or "").rstrip("/") if kind == "dataset" else ""
     if any(part.startswith(".") or not part.strip() for part in file.split("/") if file):
