@@ -360,7 +360,10 @@ def test_the_process_outlives_its_starter_and_one_that_died_is_lost(paths: Paths
     assert b"hf_secret" not in everything
     gone = ProcessMark(pid=2**22 - 1, started=1.0)
     dead = state.model_copy(update={"state": "running", "ended": None, "process": gone})
+    job.adapter.mkdir()
+    job.state.write_text(dead.model_copy(update={"host": "another"}).model_dump_json())
+    assert exports.read_state(job).state == "lost" and job.adapter.exists(), "of another machine nobody knows"
     job.state.write_text(dead.model_dump_json())
-    assert exports.read_state(job).state == "lost"
+    assert exports.read_state(job).state == "lost" and not job.adapter.exists()
     with pytest.raises(NotFound):
         exports.cancel(paths, "never-was")

@@ -58,7 +58,7 @@ def _begin(target: Path) -> tuple[Path, int]:
     parent = os.open(target.parent, os.O_RDONLY)
     try:
         fcntl.flock(parent, fcntl.LOCK_EX)
-        _clear_leftovers(target)
+        clear_leftovers(target)
         folder = Path(tempfile.mkdtemp(prefix=_prefix(target), suffix=_SUFFIX, dir=target.parent))
         alive = os.open(folder, os.O_RDONLY)
         fcntl.flock(alive, fcntl.LOCK_EX)
@@ -67,7 +67,7 @@ def _begin(target: Path) -> tuple[Path, int]:
     return folder, alive
 
 
-def _clear_leftovers(target: Path) -> None:
+def clear_leftovers(target: Path) -> None:
     """Remove what killed processes left beside `target`. What is being written stays."""
     for folder in target.parent.glob(f"{_prefix(target)}*{_SUFFIX}"):
         try:

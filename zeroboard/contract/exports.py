@@ -109,6 +109,8 @@ class ExportState(Record):
     ended: float | None = None
     process: ProcessMark | None = None
     """Who does the work."""
+    host: str = ""
+    """The machine on which."""
     phase: ExportPhase = "start"
     done: float | None = None
     """0 to 1 within the phase; None: not known."""

@@ -10,6 +10,7 @@ import json
 import logging
 import shutil
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable
@@ -57,7 +58,8 @@ def main(folder: Path) -> int:
 
 def work(paths: Paths, job: ExportPaths, token: str | None, on_state: OnState = lambda state: None) -> ExportState:
     """Work through a record to its end and return its last state. Whatever happens is in that state."""
-    record = _Record(job, exports.read_state(job).model_copy(update={"process": own_mark()}), on_state)
+    mine = {"process": own_mark(), "host": socket.gethostname()}
+    record = _Record(job, exports.read_state(job).model_copy(update=mine), on_state)
     record.write()
     try:
         with _asked_to_leave(record):

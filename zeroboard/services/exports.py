@@ -11,10 +11,12 @@ import os
 import re
 import secrets
 import shutil
+import socket
 import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -22,6 +24,7 @@ from pydantic import ValidationError
 from zeroboard.checkpoints.consolidate import judge_room
 from zeroboard.checkpoints.folder import list_folder
 from zeroboard.checkpoints.weights import ADAPTER, model_files
+from zeroboard.checkpoints.whole import clear_leftovers
 from zeroboard.contract.exports import GB, LEAST_SHARD, ExportReport, ExportState, ExportWish
 from zeroboard.contract.plan import DTYPE_BYTES
 from zeroboard.contract.problems import Problem
@@ -163,14 +166,28 @@ def read_wish(job: ExportPaths) -> ExportWish:
 
 
 def read_state(job: ExportPaths) -> ExportState:
-    """How far an export is; `lost` where its process ended without a word. Raises `NotFound`, `BrokenFile`."""
+    """How far an export is; `lost` where its process ended without a word. Raises `NotFound`, `BrokenFile`.
+
+    What a lost one had made on the way, and nobody can use, is removed.
+    """
     state = ExportState.model_validate(_read(job, job.state, ExportState))
     if state.state != "running" or alive(state.process):
         return state
     fresh = state.process is None and time.time() - state.created < 60
     # it may have said its last word between the two looks
     again = ExportState.model_validate(_read(job, job.state, ExportState))
-    return again if fresh or again.state != "running" else again.model_copy(update={"state": "lost"})
+    if fresh or again.state != "running":
+        return again
+    if again.host == socket.gethostname():  # a process of another machine may live and not be seen from here
+        _clear(job)
+    return again.model_copy(update={"state": "lost"})
+
+
+def _clear(job: ExportPaths) -> None:
+    """Remove the adapter that ZeRO states became on the way to a merge, whole or half."""
+    with suppress(OSError):
+        clear_leftovers(job.adapter)
+    shutil.rmtree(job.adapter, ignore_errors=True)
 
 
 def read_report(job: ExportPaths) -> ExportReport | None:
