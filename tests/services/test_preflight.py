@@ -10,6 +10,7 @@ import pytest
 
 from tests.fakes import make_run, popen
 from tests.planning import facts as make
+from zeroboard.contract.folders import FolderFacts
 from zeroboard.contract.plan import Plan
 from zeroboard.contract.reports import DoctorCheck
 from zeroboard.contract.spec import RunSpec
@@ -116,7 +117,7 @@ def test_a_start_is_stopped_by_a_disk_that_has_filled_since(paths: Paths) -> Non
 
 
 def test_a_start_is_stopped_by_a_folder_for_swapping_that_has_gone_or_filled_since(
-    paths: Paths, tmp_path: Path
+    paths: Paths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fast = tmp_path / "fast"
     sets = ["zero.stage=3", "zero.offload=all", "zero.optimizer_device=nvme", "method.kind=full"]
@@ -131,6 +132,12 @@ def test_a_start_is_stopped_by_a_folder_for_swapping_that_has_gone_or_filled_sin
     assert plan.promise is not None
     more = plan.promise.model_copy(update={"nvme_bytes": 1 << 60})
     assert "problem.nvme-path.full" in says(plan.model_copy(update={"promise": more}))
+    ranks = plan.batch.gpus
+    need = (plan.promise.nvme_bytes + 4 * 10**7 // ranks) * ranks  # as the plan has it: with gradients of fp32
+    for free, full in ((need, False), (need - 1, True)):
+        facts = FolderFacts(path=str(fast), exists=True, writable=True, filesystem="ext4", free=free)
+        monkeypatch.setattr(preflight, "folder_facts", lambda path, facts=facts: facts)
+        assert ("problem.nvme-path.full" in says(plan)) is full
 
 
 def test_whatever_fails_in_the_list_stops_a_start(paths: Paths, tmp_path: Path) -> None:

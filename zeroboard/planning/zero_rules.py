@@ -17,7 +17,7 @@ from zeroboard.planning.holding import states_are_small, sub_groups, swapped_ele
 from zeroboard.planning.machine import size
 from zeroboard.planning.steps import schedule_steps
 from zeroboard.zero.config import locked_bytes, swap_buffer, swapped_least, swaps_parameters, uses_nvme
-from zeroboard.zero.swap import judge_swap
+from zeroboard.zero.swap import judge_swap, swapped_most
 
 MEANT: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("stage-3", ("prefetch_bucket_size", "max_live_parameters", "max_reuse_distance", "persistence_threshold",
@@ -48,24 +48,13 @@ def swaps(facts: Facts) -> list[Problem]:
     found = []
     if zero.stage != "3":
         found.append(problem("offload-needs-stage", moved, "nvme", {"stage": zero.stage}, mend={"zero.stage": "3"}))
-    found += judge_swap(zero.nvme_path, facts.swap, "zero.nvme_path", need=swapped_most(facts))
+    need = swapped_most(facts.promise, zero, facts.devices.local) if facts.promise is not None else None
+    found += judge_swap(zero.nvme_path, facts.swap, "zero.nvme_path", need=need)
     op = facts.toolchain.ops.get("async_io") if facts.toolchain is not None else None
     if op is not None and not op.compatible:
         mend = {"zero.optimizer_device": "cpu", "zero.param_device": "cpu"}
         found.append(problem("offload-toolchain", moved, "aio", {"why": op.why or "-"}, mend=mend))
     return [*found, *_locks(facts, moved)]
-
-
-def swapped_most(facts: Facts) -> int | None:
-    """Bytes that may lie in the folder, of all ranks of this machine; None: not known.
-
-    What is promised, and with the optimizer's states the gradients that its step reads: fp32, and swapped as well.
-    """
-    if facts.promise is None or facts.trainable is None:
-        return None
-    swapped = facts.spec.zero.optimizer_device == "nvme"
-    gradients = -(-facts.trainable // facts.devices.ranks) * DTYPE_BYTES["fp32"] if swapped else 0
-    return (facts.promise.nvme_bytes + gradients) * facts.devices.local
 
 
 def _locks(facts: Facts, field: str) -> list[Problem]:

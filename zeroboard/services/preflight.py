@@ -24,7 +24,7 @@ from zeroboard.services import host as hosts
 from zeroboard.services import toolchain as tools
 from zeroboard.services.doctor import Machine, machine_checks, of_problem
 from zeroboard.services.folders import output_folder
-from zeroboard.zero.swap import judge_swap
+from zeroboard.zero.swap import judge_swap, swapped_most
 
 PLACES = {
     "dependency-missing": "packages",
@@ -131,10 +131,10 @@ def before_start(paths: Paths, plan: Plan, spec: RunSpec | None) -> tuple[Proble
 
 
 def swap_problems(plan: Plan, spec: RunSpec) -> tuple[Problem, ...]:
-    """The folder that the run swaps to as it is now: there, writable, with room for what is promised there."""
+    """The folder that the run swaps to as it is now: there, writable, with room for all that may lie there."""
     if plan.promise is None or not plan.promise.swaps or plan.resolved is None:
         return ()
-    need = plan.promise.nvme_bytes * (plan.batch.gpus // plan.resolved.nodes)
+    need = swapped_most(plan.promise, spec.zero, plan.batch.gpus // plan.resolved.nodes)
     return judge_swap(spec.zero.nvme_path, folder_facts(spec.zero.nvme_path), "zero.nvme_path", need=need)
 
 

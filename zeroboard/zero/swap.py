@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 
 from zeroboard.contract.folders import FolderFacts
+from zeroboard.contract.plan import Promise
 from zeroboard.contract.problems import Problem, Scalar
+from zeroboard.contract.spec import ZeroSpec
 
 IN_MEMORY = ("tmpfs", "ramfs", "devtmpfs", "hugetlbfs")
 """File systems that lie in the host's memory: what is swapped there saves nothing."""
@@ -27,6 +29,16 @@ def in_system(path: str) -> bool:
         return False
     clean = PurePosixPath("/", *kept)
     return str(clean) == "/" or any(clean.is_relative_to(folder) for folder in SYSTEM)
+
+
+def swapped_most(promise: Promise, zero: ZeroSpec, ranks: int) -> int:
+    """Bytes that may lie in the folder, of as many ranks as swap there: those of one machine.
+
+    What is promised, and with the optimizer's states the gradients that its step reads: fp32, and swapped as well.
+    Those states are three numbers of fp32 for each trained element (see `promise`), so its gradient is a third of them.
+    """
+    gradients = promise.optimizer_bytes // 3 if zero.optimizer_device == "nvme" else 0
+    return (promise.nvme_bytes + gradients) * ranks
 
 
 def judge_swap(path: str, facts: FolderFacts | None, field: str, *, need: int | None = None) -> tuple[Problem, ...]:
