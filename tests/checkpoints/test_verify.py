@@ -54,6 +54,19 @@ def test_a_pickle_is_named_whatever_its_name_is(tmp_path: Path, name: str) -> No
     assert faults(judged(folder)) == {"check.unsafe-files.pickle": "warn"}
 
 
+def test_settings_beside_states_are_judged_as_states_and_an_adapter_as_one(tmp_path: Path) -> None:
+    base = folders.model(tmp_path / "base")
+    folder = folders.adapter(tmp_path / "adapter", base)
+    folders.states(folder)
+    verdict = judged(folder)
+    assert verdict.kind == "lora-adapter" and "partition" in passed(verdict)
+    (folder / "adapter_model.safetensors").write_bytes(b"")
+    assert judged(folder).kind == "lora-adapter", "a cut one is still one"
+    (folder / "adapter_model.safetensors").unlink()
+    verdict = judged(folder)
+    assert verdict.kind == "zero-checkpoint" and not faults(verdict) and "partition" in passed(verdict)
+
+
 def test_a_save_that_was_never_finished_warns(tmp_path: Path) -> None:
     verdict = judged(folders.model(tmp_path / "tmp-checkpoint-3"))
     assert faults(verdict) == {"check.complete.unfinished": "warn"}

@@ -1,7 +1,7 @@
 """What a folder is: an adapter, a model, ZeRO or FSDP states, and facts about it for people. Names and headers only.
 
 The kind is what the folder would be if it were sound: a cut or empty adapter is still an adapter. An adapter or a model
-beside ZeRO states is the adapter or the model.
+beside ZeRO states is the adapter or the model; its settings alone are neither.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def kind_of(folder: Folder) -> Kind:
     top = folder.top()
     if folder.loose:
         return _kind_of_file(folder)
-    if ADAPTER_CONFIG in top or ADAPTER in top or PICKLED_ADAPTER in top:
+    if ADAPTER in top or PICKLED_ADAPTER in top or (ADAPTER_CONFIG in top and not states.is_zero(folder)):
         return "lora-adapter"
     if SINGLE in top or INDEX in top or any(name in top for name in PICKLED_MODEL) or model_files(folder):
         return "full-model"
@@ -63,7 +63,7 @@ def kind_of(folder: Folder) -> Kind:
 
 
 def source_kind(folder: Folder) -> Kind:
-    """The same; but where only settings lie beside ZeRO states, the states, since they alone hold weights."""
+    """The same; but where no weights lie beside ZeRO states that can be read without a pickle, the states."""
     if not folder.loose and states.is_zero(folder) and ADAPTER not in folder.top() and not model_files(folder):
         return "zero-checkpoint"
     return kind_of(folder)
