@@ -15,6 +15,24 @@
     history.replaceState(null, "", url);
   }
 
+  /* fields in one line keep their boxes in one line, also where only some have something told beneath them */
+  function align() {
+    document.querySelectorAll(".zb-grid").forEach((grid) => {
+      const fields = [...grid.querySelectorAll(".zb-field")];
+      if (!fields.some((field) => field.classList.contains("bad") || field.style.paddingBottom)) return;
+      const beneath = fields.map((field) => {
+        const notes = [...field.querySelectorAll(":scope > .zb-field-error")];
+        return notes.reduce((sum, note) => sum + note.offsetHeight + parseFloat(getComputedStyle(note).marginTop), 0);
+      });
+      const tops = fields.map((field) => Math.round(field.getBoundingClientRect().top));
+      fields.forEach((field, i) => {
+        const most = Math.max(...beneath.filter((_, k) => tops[k] === tops[i]));
+        field.style.paddingBottom = most > beneath[i] ? `${most - beneath[i]}px` : "";
+      });
+    });
+  }
+  const widths = new ResizeObserver(align); /* a fold that opens counts as well */
+
   function problems() {
     const panel = document.getElementById("zb-plan");
     if (!panel) return;
@@ -32,7 +50,9 @@
       note.className = "zb-field-error";
       note.textContent = item.dataset.words;
       field.append(note);
+      widths.observe(note);
     });
+    align();
   }
 
   /* clocks run on between two words of the server: up for what it took, down for what is left */
