@@ -91,7 +91,7 @@ def label(widget: Widget, lang: Language, words: str | None = None) -> str:
         return say(f"ui.mix.{name}", lang, n=int(number) + 1)
     unit = widget.field.unit
     name = say(f"{words or f'field.{widget.field.key}'}.label", lang)
-    return f"{name} ({say(f'ui.unit.{unit}', lang)})" if unit else name
+    return say("ui.bracketed", lang, words=name, more=say(f"ui.unit.{unit}", lang)) if unit else name
 
 
 def hint(widget: Widget, lang: Language, words: str | None = None) -> str:

@@ -11,7 +11,7 @@ from zeroboard.messages import Language, say
 from zeroboard.runs.snapshot import Snapshot
 from zeroboard.ui.views import numbers
 from zeroboard.ui.views.charts import Axes, Line, Point, line_chart
-from zeroboard.ui.views.markup import join, tag
+from zeroboard.ui.views.markup import join, sentences, tag
 
 SETTLED = 5.0
 """Seconds of readings that are drawn at a time, so that the chart is not sent anew each second."""
@@ -240,7 +240,7 @@ def words_of(points: Sequence[Point], told: Callable[[float], str], lang: Langua
     if not known:
         return say("ui.chart.waiting", lang)
     words = say("ui.chart.words", lang, last=told(known[-1]), low=told(min(known)), high=told(max(known)))
-    return words + (" " + say("ui.chart.words.gaps", lang, n=gaps) if gaps else "")
+    return sentences((words, say("ui.chart.words.gaps", lang, n=gaps)), lang) if gaps else words
 
 
 def _steps_word(lang: Language) -> str:

@@ -12,7 +12,7 @@ from zeroboard.contract.state import ENDED, LIVE, RunState
 from zeroboard.messages import Language, has, say
 from zeroboard.runs.snapshot import Snapshot
 from zeroboard.ui.views import numbers
-from zeroboard.ui.views.markup import badge, empty, join, press, problem_item, rows, tag
+from zeroboard.ui.views.markup import badge, empty, join, press, problem_item, rows, sentences, tag
 
 TRACK = ("starting", "running", "verifying", "finished")
 """The stations of a run that goes well, drawn as a line."""
@@ -161,7 +161,8 @@ def _end_words(shown: Snapshot, lang: Language) -> str:
     run, report = shown.state, shown.report
     words = say(f"ui.now.{run.state}", lang)
     if report is not None and run.state in ("finished", "stopped"):
-        words += " " + say(f"ui.outcome.report.{report.verdict}", lang, kind=say(f"ui.kind.{report.kind}", lang))
+        outcome = say(f"ui.outcome.report.{report.verdict}", lang, kind=say(f"ui.kind.{report.kind}", lang))
+        return sentences((words, outcome), lang)
     return words
 
 
@@ -172,7 +173,7 @@ def _phase_words(phase: PhaseEvent, since: float | None, lang: Language) -> str:
     left = phase_left(phase, since)
     if left is not None:
         words.append(say("ui.now.eta", lang, time=numbers.duration(left, lang)))
-    return " ".join(words)
+    return sentences(words, lang)
 
 
 def phase_left(phase: PhaseEvent, since: float | None) -> float | None:

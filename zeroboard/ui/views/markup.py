@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import reduce
 from urllib.parse import urlencode
 
 from markupsafe import Markup, escape
@@ -30,6 +31,11 @@ def tag(name: str, /, *inside: object, **attributes: object) -> Markup:
 def join(pieces: Iterable[object], between: str = "") -> Markup:
     """The pieces one behind the other, those that are None left out."""
     return Markup(escape(between)).join(escape(piece) for piece in pieces if piece is not None)
+
+
+def sentences(told: Iterable[str], lang: Language) -> str:
+    """One behind the other, set apart as the language does it: Chinese leaves no space."""
+    return reduce(lambda first, then: say("ui.sentences", lang, first=first, then=then), told)
 
 
 def worded(text: str) -> Markup:

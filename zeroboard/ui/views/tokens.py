@@ -12,7 +12,7 @@ from zeroboard.contract.reports import DataProblem
 from zeroboard.contract.samples import Piece, SampleView
 from zeroboard.contract.spec import DataSpec
 from zeroboard.messages import Language, has, say
-from zeroboard.ui.views.markup import badge, join, rows, severity_word, table, tag, worded
+from zeroboard.ui.views.markup import badge, join, rows, sentences, severity_word, table, tag, worded
 
 
 def facts(
@@ -37,7 +37,7 @@ def facts(
     max_length, advice = data.max_length, None
     if suggestion is not None and suggestion.value != max_length:
         words = say("ui.tokens.suggestion", lang, value=suggestion.value)
-        advice = tag("p", f"{words} {say(suggestion.says, lang, **suggestion.params)}", class_="zb-note")
+        advice = tag("p", sentences((words, say(suggestion.says, lang, **suggestion.params)), lang), class_="zb-note")
     items = [_problem(problem, lang) for problem in problems]
     wrong = tag("ul", *items, class_="zb-problems") if items else None
     title = tag("h2", say("ui.tokens.title", lang))
@@ -78,7 +78,13 @@ def histogram(tokens: TokenFacts, max_length: int, lang: Language) -> Markup:
     last = tokens.histogram[-1].end if tokens.histogram else 0
     limit = say("ui.tokens.limit", lang, length=f"{max_length:,}")
     scale = tag("div", tag("span", "0"), tag("span", f"{last:,}"), class_="scale")
-    return tag("figure", tag("figcaption", f"{title} ({limit})"), bars, scale, class_="zb-histogram")
+    return tag(
+        "figure",
+        tag("figcaption", say("ui.bracketed", lang, words=title, more=limit)),
+        bars,
+        scale,
+        class_="zb-histogram",
+    )
 
 
 def _bar(bar: Bin, most: int, max_length: int, lang: Language) -> Markup:
