@@ -130,6 +130,7 @@ def test_columns_that_nobody_knows_are_told_in_the_page(context: BrowserContext,
     expect(page.locator("#facts-data")).to_contain_text("0 / 2", timeout=SOON)
     for ours, theirs in (("instruction", "Anliegen"), ("output", "Entgegnung")):
         page.locator(f"#f-data-columns-{ours} input").click()
+        expect(page.get_by_role("listbox")).to_have_count(1)  # that of the choice before is gone
         page.get_by_role("option", name=theirs).click()
     expect(page.locator("#facts-data")).to_contain_text("2 / 2", timeout=SOON)
     expect(page.locator("#facts-data")).to_contain_text("Entgegnung → output")

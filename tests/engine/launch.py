@@ -66,6 +66,16 @@ def start(run: RunPaths, plan: Plan, *, module: str = "zeroboard.engine", **more
         return subprocess.Popen(argv, env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
 
 
+def wait(process: subprocess.Popen[bytes], run: RunPaths, *, seconds: float = 240) -> int:
+    """Its exit code; where it takes longer it is ended with its ranks, and the test fails with what they wrote."""
+    try:
+        return process.wait(timeout=seconds)
+    except subprocess.TimeoutExpired as error:
+        process.terminate()
+        process.wait(timeout=60)
+        raise AssertionError(f"not over after {seconds} s\n{logs(run)}") from error
+
+
 def events(run: RunPaths) -> list[Event]:
     """Everything that was said so far; a line that is no event fails the test."""
     return [EVENT.validate_json(line) for line in read_lines(run.events).lines]

@@ -13,7 +13,9 @@ from zeroboard.monitor.owners import Owners
 
 def test_an_id_that_was_given_anew_is_looked_up_anew() -> None:
     owners = Owners()
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+    argv = [sys.executable, "-c", "print(flush=True); input()"]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"\n"  # before, its command may be unread
         user, command = owners.of(process.pid)
         assert user == psutil.Process().username() and command is not None and command.endswith("input()")
         assert owners.of(process.pid) == (user, command)

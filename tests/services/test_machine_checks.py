@@ -15,6 +15,7 @@ from zeroboard.contract.reports import DoctorCheck
 from zeroboard.contract.toolchain import OpFacts, Toolchain
 from zeroboard.messages import LANGUAGES, has, say
 from zeroboard.paths import Paths
+from zeroboard.runs.leftovers import LeftOver
 from zeroboard.services import doctor
 from zeroboard.services.doctor import SLOW, Machine, machine_checks
 from zeroboard.services.preflight import FAILED, PLACES
@@ -28,6 +29,7 @@ CUDA = Toolchain(
     torch="2.13.0", cuda="13.0", architectures=("sm_80", "compute_90"), compiles=True,
     ops={"cpu_adam": OpFacts(compatible=True), "async_io": OpFacts(compatible=True)},
 )  # fmt: skip
+LEFT = LeftOver(run="a-run", folder=Path("/fast/a-run"), bytes=3 << 30)
 CONSUMER = {"name": "NVIDIA GeForce RTX 4090", "compute_capability": "8.9"}
 
 
@@ -74,6 +76,7 @@ CASES: list[tuple[str, Case]] = [
                     machine={"output": FOLDER.model_copy(update={"writable": False})})),
     ("shm", Case(says="doctor.shm.none", host={"shm_total": None})),
     ("shm", Case(says="doctor.shm.low", host={"shm_total": 64 << 20})),
+    ("swap", Case(says="doctor.swap.left", act=lambda patch: patch.setattr(doctor, "left_over", lambda _: (LEFT,)))),
     ("packages", Case(says="doctor.packages.missing", verdict="fail", host={"packages": {**GOOD, "peft": None}})),
     ("packages", Case(says="problem.dependency-version.unsafe", verdict="fail",
                       host={"packages": {**GOOD, "transformers": "4.40.0"}})),
