@@ -67,7 +67,9 @@ lint: $(DONE)/dev
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 
+# Gradio writes down the types of its events when it is imported for the first time.
 types: $(DONE)/dev
+	@$(PY) -c 'import gradio'
 	@$(PY) -m mypy
 
 fence: $(DONE)/dev
