@@ -20,9 +20,8 @@ VENV := .venv
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check --quiet
 
-# All tests run in two processes, a file at a time; ARGS alone says how some of them run. The files come in their own
-# order, which has the slow rooms first: by the number of their tests, the slowest would come last and run alone.
-TOGETHER := -n 2 --dist loadfile --no-loadscope-reorder
+# All tests run in two processes, a file at a time; ARGS alone says how some of them run.
+TOGETHER := -n 2 --dist loadfile
 
 # An empty file for each step of the set-up that is done. It is written last, so a step that was broken off is done again.
 DONE := $(VENV)/done
